@@ -1,0 +1,42 @@
+//! One error for the whole road of a query, and what a client may see of it.
+
+use crate::refusal::{Refusal, sqlstate};
+
+/// Why a statement was not answered; one variant a stage.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("parse: {0}")]
+    Parse(Refusal),
+    #[error("resolve: {0}")]
+    Resolve(Refusal),
+    #[error("analyze: {0}")]
+    Analyze(Refusal),
+    #[error("rewrite: {0}")]
+    Rewrite(Refusal),
+    /// The budget does not cover it; nothing was charged.
+    #[error("ledger: {0}")]
+    Ledger(Refusal),
+    /// The shadow's own error about the statement or about released values.
+    #[error("shadow: {0}")]
+    Shadow(Refusal),
+    /// The statement was cancelled; a charge stands.
+    #[error("cancelled")]
+    Cancelled,
+    /// Anything else. The incident id stands in the operator's log beside the cause.
+    #[error("internal error, incident {incident}")]
+    Internal { incident: String },
+}
+
+impl Error {
+    /// What the client is told.
+    pub fn report(&self) -> Refusal {
+        match self {
+            Self::Parse(r) | Self::Resolve(r) | Self::Analyze(r) | Self::Rewrite(r) | Self::Ledger(r) | Self::Shadow(r) => r.clone(),
+            Self::Cancelled => {
+                Refusal::new(sqlstate::QUERY_CANCELED, "canceling statement due to user request").detail("What was charged stays charged.")
+            }
+            Self::Internal { incident } => Refusal::new(sqlstate::INTERNAL_ERROR, "internal error")
+                .detail(format!("The operator's log has the cause under incident {incident}.")),
+        }
+    }
+}

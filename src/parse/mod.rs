@@ -1,0 +1,97 @@
+//! Stage 1: text → [`Statement`], an allow-list over sqlparser's tree. Nothing of a client's text is ever forwarded; later stages print their own.
+
+mod session;
+
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+use crate::refusal::{Refusal, sqlstate};
+pub use session::Session;
+
+/// Longest statement text that is parsed, in bytes.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Deepest nesting that is parsed.
+const DEPTH_MAX: usize = 64;
+
+/// One statement of a client, sorted by who answers it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statement {
+    /// A query: planned, priced, charged and answered by the engine.
+    Query(Query),
+    /// `EXPLAIN [(FORMAT JSON)] query`: the plan alone, free.
+    Explain(Query, ExplainFormat),
+    /// About the session itself: answered at the edge, touches no table.
+    Session(Session),
+}
+
+/// A SELECT, VALUES or WITH query, as parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query(pub(crate) Box<ast::Query>);
+
+impl Query {
+    /// The statement as we print it (never the client's own text).
+    pub fn to_sql(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExplainFormat {
+    Text,
+    Json,
+}
+
+/// Parses a query string into its statements; an empty string or lone semicolons give none.
+///
+/// # Errors
+/// 42601 for text PostgreSQL's grammar does not take (with position), 54001 for text too long or nested too deeply, 42501 for statements that change
+/// anything, 0A000 for statements that are known and not offered.
+pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
+    if sql.len() > TEXT_BYTES_MAX {
+        return Err(
+            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!("At most {TEXT_BYTES_MAX} bytes are read."))
+        );
+    }
+    if sql.contains('\0') || sql.contains('\u{FFFD}') {
+        return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
+    }
+    if let Some(session) = session::from_text(sql)? {
+        return Ok(vec![Statement::Session(session)]);
+    }
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).try_with_sql(sql).map_err(|e| syntax_error(&e, sql))?;
+    let statements = parser.parse_statements().map_err(|e| syntax_error(&e, sql))?;
+    statements.into_iter().map(classify).collect()
+}
+
+fn classify(statement: ast::Statement) -> Result<Statement, Refusal> {
+    match statement {
+        ast::Statement::Query(query) => Ok(Statement::Query(Query(query))),
+        other => session::classify(other),
+    }
+}
+
+/// sqlparser reports `... at Line: 1, Column: 8`; PostgreSQL reports a character position and quotes the offending word.
+fn syntax_error(error: &sqlparser::parser::ParserError, sql: &str) -> Refusal {
+    use sqlparser::parser::ParserError;
+    let text = match error {
+        ParserError::RecursionLimitExceeded => return Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply"),
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
+    };
+    let (message, place) = match text.rsplit_once(" at Line: ") {
+        Some((message, place)) => (message, Some(place)),
+        None => (text.as_str(), None),
+    };
+    let position = place.and_then(|place| {
+        let (line, column) = place.split_once(", Column: ")?;
+        position_of(sql, line.trim().parse().ok()?, column.trim().parse().ok()?)
+    });
+    Refusal::new(sqlstate::SYNTAX_ERROR, format!("syntax error: {}", message.trim_start_matches("sql parser error: "))).at(position)
+}
+
+/// 1-based character position of a 1-based line and column.
+fn position_of(sql: &str, line: usize, column: usize) -> Option<u32> {
+    let before: usize = sql.split('\n').take(line.checked_sub(1)?).map(|l| l.chars().count() + 1).sum();
+    u32::try_from(before + column).ok()
+}

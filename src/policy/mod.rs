@@ -1,0 +1,155 @@
+//! Turns the YAML of the data owner into checked units, bounds, domains and budgets.
+
+use crate::catalog::{Type, UniqueKey};
+
+/// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// > 0, finite.
+    pub epsilon: f64,
+    /// In (0, 1) for `gdp` and `zcdp`; 0 is allowed for `pure`.
+    pub delta: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accounting {
+    Gdp,
+    Zcdp,
+    Pure,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Privacy {
+    /// A word for one person or thing that is protected, used in messages.
+    pub unit: String,
+    /// The owner's total, over every role, for ever.
+    pub budget: Budget,
+    /// Epsilon of one query where the analyst sets none, and the most one may set.
+    pub epsilon_default: f64,
+    pub epsilon_max: f64,
+    pub accounting: Accounting,
+    /// Share of delta kept for keys released by threshold, in (0, 1).
+    pub threshold_share: f64,
+    /// The operator's declaration of which data this is; part of the reuse key.
+    pub data_version: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Role {
+    pub name: String,
+    /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
+    pub verifier: String,
+    pub budget: Budget,
+}
+
+/// Bounds of a column as decimal text, exactly as PostgreSQL will read them; `lower < upper` is checked in the column's type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounds {
+    pub lower: Scalar,
+    pub upper: Scalar,
+}
+
+/// A constant of a column's type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    Bool(bool),
+    Int(i64),
+    /// A finite decimal: digits without exponent, as PostgreSQL's numeric prints them.
+    Decimal(String),
+    Text(String),
+    /// ISO date (years 0001 to 9999), as days since 2000-01-01.
+    Date(i32),
+    /// Timestamp without or with time zone (UTC), as microseconds since 2000-01-01.
+    Timestamp(i64),
+}
+
+/// One column that the analyst may name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    pub name: String,
+    pub data_type: Type,
+    /// NOT NULL in the catalog.
+    pub not_null: bool,
+    pub deterministic_collation: bool,
+    pub bounds: Option<Bounds>,
+    /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in the order they are shown.
+    pub domain: Option<Vec<Scalar>>,
+}
+
+/// One step of the path from a private table to the table that carries the unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub column: String,
+    pub schema: String,
+    pub table: String,
+    /// A unique column of that table.
+    pub referenced: String,
+}
+
+/// How the rows of a private table belong to privacy units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// Steps from this table to the one that carries the unit; empty where this table carries it.
+    pub path: Vec<Step>,
+    /// The column that *is* the unit, in the last table of the path (or in this one).
+    pub column: String,
+    pub data_type: Type,
+    /// The unit is the whole, valid, NOT NULL primary key of this ordinary table: exactly one row a unit, proved.
+    pub is_primary_key: bool,
+    /// Most rows one unit contributes; more are scaled down, never trusted. `None`: `limits.rows_per_unit`.
+    pub rows_per_unit: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Protection {
+    Public,
+    Private(Unit),
+}
+
+/// One table the policy shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    pub protection: Protection,
+    /// Visible columns in the table's order. The unit column and the columns of its path are among them.
+    pub columns: Vec<Column>,
+    pub unique_keys: Vec<UniqueKey>,
+    pub fingerprint: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    pub groups_per_unit: u32,
+    pub rows_per_unit: u32,
+    pub groups: u32,
+    pub mirror_rows: u64,
+    pub failures: u32,
+    pub statement_timeout: std::time::Duration,
+    pub connections: u32,
+}
+
+/// A checked policy: every fact in it agrees with the catalog it was checked against.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Digest of the policy's meaning; changes whenever an answer could.
+    pub version: String,
+    pub database_url: Option<String>,
+    pub ledger_url: Option<String>,
+    pub shadow_url: Option<String>,
+    pub privacy: Privacy,
+    pub roles: Vec<Role>,
+    pub tables: Vec<Table>,
+    pub limits: Limits,
+}
+
+impl Policy {
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|t| t.schema == schema && t.name == name)
+    }
+
+    pub fn role(&self, name: &str) -> Option<&Role> {
+        self.roles.iter().find(|r| r.name == name)
+    }
+}

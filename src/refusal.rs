@@ -1,0 +1,65 @@
+//! What a client may be told of a failure: PostgreSQL's error fields, built from the SQL, the policy and released values only.
+
+/// SQLSTATE codes that pgveil raises itself.
+pub mod sqlstate {
+    pub const SYNTAX_ERROR: &str = "42601";
+    pub const UNDEFINED_TABLE: &str = "42P01";
+    pub const UNDEFINED_COLUMN: &str = "42703";
+    pub const AMBIGUOUS_COLUMN: &str = "42702";
+    pub const GROUPING_ERROR: &str = "42803";
+    pub const UNDEFINED_FUNCTION: &str = "42883";
+    pub const DATATYPE_MISMATCH: &str = "42804";
+    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    pub const CONFIGURATION_LIMIT_EXCEEDED: &str = "53400";
+    pub const QUERY_CANCELED: &str = "57014";
+    pub const STATEMENT_TOO_COMPLEX: &str = "54001";
+    pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
+    pub const INTERNAL_ERROR: &str = "XX000";
+}
+
+/// One refusal in PostgreSQL's style: lowercase message without a full stop; detail and hint are sentences.
+///
+/// The text may depend on the SQL, the policy, the ledger and released values; never on a private row.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    pub sqlstate: String,
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+    /// 1-based character position in the client's statement, where the parser knows it.
+    pub position: Option<u32>,
+}
+
+impl Refusal {
+    pub fn new(sqlstate: &str, message: impl Into<String>) -> Self {
+        Self { sqlstate: sqlstate.to_owned(), message: message.into(), detail: None, hint: None, position: None }
+    }
+
+    /// 0A000: valid SQL for which no sound private answer is known; `construct` names it.
+    pub fn unsupported(construct: impl std::fmt::Display) -> Self {
+        Self::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{construct} is not supported over private tables"))
+    }
+
+    /// 42501: the policy forbids it.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self::new(sqlstate::INSUFFICIENT_PRIVILEGE, message)
+    }
+
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn at(mut self, position: Option<u32>) -> Self {
+        self.position = position;
+        self
+    }
+}
