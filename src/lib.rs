@@ -1,5 +1,6 @@
 //! pgveil: a PostgreSQL wire-protocol proxy that answers SQL with differential privacy.
 
+pub mod analyze;
 pub mod catalog;
 pub mod engine;
 pub mod error;
@@ -7,3 +8,4 @@ pub mod mechanism;
 pub mod parse;
 pub mod policy;
 pub mod refusal;
+pub mod resolve;

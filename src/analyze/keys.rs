@@ -1,0 +1,271 @@
+//! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
+
+use super::evaluate::evaluate;
+use super::interval::MICROS_PER_DAY;
+use crate::catalog::Type;
+use crate::policy::{Bounds, Policy, Scalar};
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::catalogue::Function;
+use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
+
+/// Most values that are listed for the columns of one key.
+const VALUES_MAX: usize = 50_000;
+
+/// How the values of a group key become known.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyRule {
+    /// From the policy and the query alone: every value is shown, in this order; `None` is NULL.
+    Domain(Vec<Option<Scalar>>),
+    /// From the data, where enough units have it.
+    Threshold,
+}
+
+/// What is known where keys are ruled.
+pub struct Keys<'a> {
+    pub policy: &'a Policy,
+    pub columns: &'a [ColumnInfo],
+    /// Columns that an outer join may fill with NULL.
+    pub null_extended: &'a [ColumnId],
+    /// Conjuncts of WHERE.
+    pub conditions: Vec<&'a Expr>,
+}
+
+impl Keys<'_> {
+    /// The rule of one key, an expression over scanned columns (computed ones inlined).
+    ///
+    /// # Errors
+    /// 0A000 where neither rule can hold for the key's type.
+    pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
+        if let Some(domain) = self.domain(expr) {
+            return Ok(KeyRule::Domain(domain));
+        }
+        let deterministic = expr.columns().iter().all(|id| self.is_deterministic(*id));
+        match &expr.data_type {
+            Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
+            Type::Date | Type::Timestamp | Type::Timestamptz => Ok(KeyRule::Threshold),
+            Type::Text | Type::Varchar(_) if deterministic => Ok(KeyRule::Threshold),
+            Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
+            Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => {
+                let name = crate::resolve::literal::type_name(&expr.data_type);
+                Err(Refusal::unsupported(format!("GROUP BY a value of type {name}")).hint("Ask the data owner to declare the column's values."))
+            }
+        }
+    }
+
+    fn is_deterministic(&self, id: ColumnId) -> bool {
+        match self.columns[id.0 as usize].origin {
+            Some((table, position)) => self.policy.tables[table.0].columns[position].deterministic_collation,
+            None => true,
+        }
+    }
+
+    fn domain(&self, expr: &Expr) -> Option<Vec<Option<Scalar>>> {
+        if let Some(branches) = constant_branches(expr) {
+            return Some(branches);
+        }
+        let by_values = self.by_values(expr);
+        if by_values.is_some() {
+            return by_values;
+        }
+        match (&expr.data_type, &expr.node) {
+            (Type::Bool, _) => {
+                let mut values = vec![Some(Scalar::Bool(false)), Some(Scalar::Bool(true))];
+                if self.may_be_null(expr) {
+                    values.push(None);
+                }
+                Some(values)
+            }
+            (_, Node::Call { function: Function::WidthBucket, arguments }) => {
+                let Some(Scalar::Int(count)) = arguments.get(3).and_then(Expr::as_literal) else { return None };
+                let mut values: Vec<_> = (0..=count + 1).map(|v| Some(Scalar::Int(v))).collect();
+                if self.may_be_null(&arguments[0]) {
+                    values.push(None);
+                }
+                Some(values)
+            }
+            _ => None,
+        }
+    }
+
+    /// Every value the expression takes over the listed values of its columns that meet the conditions on them.
+    fn by_values(&self, expr: &Expr) -> Option<Vec<Option<Scalar>>> {
+        let columns = expr.columns();
+        let mut assignments: Vec<Vec<(ColumnId, Option<Scalar>)>> = vec![Vec::new()];
+        for id in columns {
+            let values = if self.is_timestamp(id) { self.days(id, expr)? } else { self.column_values(id)? };
+            if assignments.len().saturating_mul(values.len()) > VALUES_MAX {
+                return None;
+            }
+            assignments = assignments
+                .into_iter()
+                .flat_map(|assigned| {
+                    values.iter().map(move |value| {
+                        let mut assigned = assigned.clone();
+                        assigned.push((id, value.clone()));
+                        assigned
+                    })
+                })
+                .collect();
+        }
+        let mut domain: Vec<Option<Scalar>> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for assignment in assignments {
+            let value = evaluate(expr, &assignment).ok()?;
+            if seen.insert(format!("{value:?}")) {
+                domain.push(value);
+            }
+        }
+        // NULL is shown last, as PostgreSQL sorts it.
+        domain.sort_by_key(Option::is_none);
+        Some(domain)
+    }
+
+    fn column_values(&self, id: ColumnId) -> Option<Vec<Option<Scalar>>> {
+        let info = &self.columns[id.0 as usize];
+        let (table, position) = info.origin?;
+        let column = &self.policy.tables[table.0].columns[position];
+        let listed = match (&column.domain, &column.bounds, &column.data_type) {
+            (Some(values), _, _) => values.clone(),
+            (None, _, Type::Bool) => vec![Scalar::Bool(false), Scalar::Bool(true)],
+            (None, Some(bounds), data_type) => between(bounds, data_type)?,
+            (None, None, _) => return None,
+        };
+        let mut values: Vec<Option<Scalar>> = listed.into_iter().map(Some).collect();
+        if info.nullable || self.null_extended.contains(&id) {
+            values.push(None);
+        }
+        values.retain(|value| self.meets_conditions(id, value));
+        Some(values)
+    }
+
+    fn is_timestamp(&self, id: ColumnId) -> bool {
+        self.columns[id.0 as usize].data_type == Type::Timestamp
+    }
+
+    /// The first instant of every day of a bounded timestamp, for an expression that tells instants apart by their day at most.
+    fn days(&self, id: ColumnId, expr: &Expr) -> Option<Vec<Option<Scalar>>> {
+        let info = &self.columns[id.0 as usize];
+        let (table, position) = info.origin?;
+        let bounds = self.policy.tables[table.0].columns[position].bounds.as_ref()?;
+        let (Scalar::Timestamp(lo), Scalar::Timestamp(hi)) = (&bounds.lower, &bounds.upper) else { return None };
+        let (first, last) = (lo.div_euclid(MICROS_PER_DAY), hi.div_euclid(MICROS_PER_DAY));
+        if !day_grained(expr, id) || last - first >= VALUES_MAX as i64 {
+            return None;
+        }
+        let mut days: Vec<Option<Scalar>> = (first..=last).filter(|day| self.day_meets(id, *day)).map(|day| Some(Scalar::Timestamp(day * MICROS_PER_DAY))).collect();
+        if info.nullable || self.null_extended.contains(&id) {
+            days.push(None);
+        }
+        Some(days)
+    }
+
+    /// An ordering condition holds somewhere in a day if and only if it holds at one of the day's ends; other conditions exclude nothing.
+    fn day_meets(&self, id: ColumnId, day: i64) -> bool {
+        let ordering = |c: &Expr| match &c.node {
+            Node::Call { function: Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual, arguments } => {
+                arguments.iter().all(|a| a.as_column() == Some(id) || a.as_literal().is_some())
+            }
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Cast(_) | Node::Case { .. } => false,
+        };
+        let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
+        self.conditions.iter().filter(|c| c.columns() == [id] && ordering(c)).all(|c| {
+            ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false))))
+        })
+    }
+
+    /// False only where a condition on this column alone excludes the value.
+    fn meets_conditions(&self, id: ColumnId, value: &Option<Scalar>) -> bool {
+        let assignment = [(id, value.clone())];
+        let about_this = self.conditions.iter().filter(|c| c.columns() == [id]);
+        about_this.map(|c| evaluate(c, &assignment)).all(|result| match result {
+            Ok(holds) => holds == Some(Scalar::Bool(true)),
+            Err(super::evaluate::NotEvaluable) => true,
+        })
+    }
+
+    fn may_be_null(&self, expr: &Expr) -> bool {
+        match &expr.node {
+            Node::Column(id) => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
+            Node::Literal(value) => value.is_none(),
+            Node::Cast(inner) => self.may_be_null(inner),
+            Node::Case { branches, otherwise } => {
+                otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
+            }
+            Node::Call { function, arguments } => match function {
+                Function::IsNull | Function::IsNotNull | Function::IsTrue | Function::IsNotTrue | Function::IsFalse | Function::IsNotFalse => false,
+                Function::IsDistinctFrom | Function::IsNotDistinctFrom => false,
+                Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
+                // Made total by giving NULL.
+                Function::Divide | Function::Modulo | Function::SquareRoot | Function::NaturalLog | Function::Log10 | Function::NullIf => true,
+                _ => arguments.iter().any(|a| self.may_be_null(a)),
+            },
+        }
+    }
+}
+
+/// Every mention of the column is inside a field or truncation of a day or longer.
+fn day_grained(expr: &Expr, id: ColumnId) -> bool {
+    match &expr.node {
+        Node::Column(column) => *column != id,
+        Node::Literal(_) => true,
+        Node::Cast(inner) => (inner.as_column() == Some(id) && expr.data_type == Type::Date) || day_grained(inner, id),
+        Node::Case { branches, otherwise } => {
+            branches.iter().all(|(c, r)| day_grained(c, id) && day_grained(r, id)) && otherwise.as_ref().is_none_or(|e| day_grained(e, id))
+        }
+        Node::Call { function: Function::Extract | Function::DatePart | Function::DateTrunc, arguments } => match arguments.as_slice() {
+            [field, operand] if operand.as_column() == Some(id) => {
+                matches!(field.as_literal(), Some(Scalar::Text(f)) if !matches!(f.as_str(), "hour" | "minute" | "second"))
+            }
+            _ => arguments.iter().all(|a| day_grained(a, id)),
+        },
+        Node::Call { function: _, arguments } => arguments.iter().all(|a| day_grained(a, id)),
+    }
+}
+
+/// The results of a CASE whose branches are all constants.
+fn constant_branches(expr: &Expr) -> Option<Vec<Option<Scalar>>> {
+    let Node::Case { branches, otherwise } = &expr.node else { return None };
+    let mut values: Vec<Option<Scalar>> = Vec::new();
+    for result in branches.iter().map(|(_, r)| r).chain(otherwise.as_deref()) {
+        let Node::Literal(value) = &result.node else { return None };
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    if otherwise.is_none() && !values.contains(&None) {
+        values.push(None);
+    }
+    values.sort_by_key(Option::is_none);
+    Some(values)
+}
+
+fn between(bounds: &Bounds, data_type: &Type) -> Option<Vec<Scalar>> {
+    let count = |lo: i64, hi: i64| usize::try_from(hi - lo).is_ok_and(|n| n < VALUES_MAX);
+    match (data_type, &bounds.lower, &bounds.upper) {
+        (Type::Int2 | Type::Int4 | Type::Int8, Scalar::Int(lo), Scalar::Int(hi)) if hi.checked_sub(*lo).is_some() && count(*lo, *hi) => {
+            Some((*lo..=*hi).map(Scalar::Int).collect())
+        }
+        (Type::Date, Scalar::Date(lo), Scalar::Date(hi)) if count(i64::from(*lo), i64::from(*hi)) => Some((*lo..=*hi).map(Scalar::Date).collect()),
+        // A timestamp's days stand for it: only fields of a day or longer are evaluated, and a bare timestamp is not a listed key.
+        _ => None,
+    }
+}
+
+/// Number of cells of a full domain.
+///
+/// # Errors
+/// 54000 where there are more than the policy's limit.
+pub fn cells(rules: &[KeyRule], limit: u32) -> Result<usize, Refusal> {
+    let mut cells = 1usize;
+    for rule in rules {
+        match rule {
+            KeyRule::Domain(values) => cells = cells.saturating_mul(values.len()),
+            KeyRule::Threshold => {}
+        }
+    }
+    if cells > limit as usize {
+        return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, format!("the group keys have {cells} combinations, more than the limit of {limit}"))
+            .hint("Group by fewer keys, or narrow them with WHERE."));
+    }
+    Ok(cells)
+}

@@ -1,0 +1,264 @@
+//! Labels: which rows belong to exactly one privacy unit, and by which columns. Joins that cannot prove it are refused.
+
+use crate::catalog::Type;
+use crate::policy::{Policy, Protection, Table, Unit};
+use crate::refusal::Refusal;
+use crate::resolve::catalogue::Function;
+use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
+
+/// Whose rows a relation holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Label {
+    /// No private row behind it.
+    Public,
+    /// Every row belongs to exactly one unit.
+    Private(Lineage),
+}
+
+/// How rows belong to units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lineage {
+    /// Columns that *are* the unit here: NOT NULL, of one type with a deterministic collation. Never empty.
+    pub units: Vec<ColumnId>,
+    pub data_type: Type,
+    /// Rows one unit may contribute before the clip; a clip enforces it, whatever the tables hold.
+    pub rows_per_unit: u64,
+    /// Keys along the path to the unit: (column here, table it points to, position of the unique column there).
+    keys: Vec<(ColumnId, TableId, usize)>,
+    /// Tables of the unit's path that are scanned here, with the columns of each scan.
+    scans: Vec<(TableId, Vec<ColumnId>)>,
+}
+
+/// Labels relations; joins in the rest of a key path, so columns may be added.
+pub struct Labels<'a> {
+    pub policy: &'a Policy,
+    pub columns: &'a mut Vec<ColumnInfo>,
+    pub scans: usize,
+}
+
+impl Labels<'_> {
+    /// The relation with key paths joined in and unit equalities made explicit, and its label. `above` holds conditions that apply to every row of it.
+    ///
+    /// # Errors
+    /// 0A000 where two private sides are joined otherwise than on their unit.
+    pub fn label(&mut self, relation: Relation, above: &[Expr]) -> Result<(Relation, Label), Refusal> {
+        match relation {
+            Relation::Scan(scan) => self.scan(scan),
+            Relation::Filter { input, predicate } => {
+                let mut conditions = above.to_vec();
+                conditions.extend(predicate.conjuncts().into_iter().cloned());
+                let (input, label) = self.label(*input, &conditions)?;
+                Ok((Relation::Filter { input: Box::new(input), predicate }, label))
+            }
+            Relation::Project { input, columns } => {
+                let (input, label) = self.label(*input, above)?;
+                Ok((Relation::Project { input: Box::new(input), columns }, label))
+            }
+            Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
+        }
+    }
+
+    fn scan(&mut self, scan: Scan) -> Result<(Relation, Label), Refusal> {
+        let policy = self.policy;
+        let table = &policy.tables[scan.table.0];
+        let Protection::Private(unit) = &table.protection else { return Ok((Relation::Scan(scan), Label::Public)) };
+        let mut keys = Vec::new();
+        let mut scans = vec![(scan.table, scan.columns.clone())];
+        let mut last = (scan.table, scan.columns.clone());
+        let mut relation = Relation::Scan(scan);
+        let mut unit_column = None;
+        for (at, step) in unit.path.iter().enumerate() {
+            let own = find(&policy.tables[last.0.0], &step.column, &last.1)?;
+            let target = policy.tables.iter().position(|t| t.schema == step.schema && t.name == step.table).map(TableId);
+            let target = target.ok_or_else(|| broken_path(table))?;
+            let position = position(&policy.tables[target.0], &step.referenced)?;
+            keys.push((own, target, position));
+            if at + 1 == unit.path.len() && step.referenced == unit.column {
+                // The foreign key holds the unit's own value: no need to read the table it points to.
+                unit_column = Some(own);
+                break;
+            }
+            let (joined, columns) = self.hidden_scan(target);
+            let on = equal(&policy.tables[target.0], own, columns[position], position);
+            relation = Relation::Join { kind: JoinKind::Inner, left: Box::new(relation), right: Box::new(joined), on: Some(on) };
+            scans.push((target, columns.clone()));
+            last = (target, columns);
+        }
+        let unit_column = match unit_column {
+            Some(column) => column,
+            None => find(&policy.tables[last.0.0], &unit.column, &last.1)?,
+        };
+        // At the scan itself: an outer join or a window above must never see rows that belong to nobody.
+        let is_somebodys = Expr::call(Function::IsNotNull, vec![Expr::column(unit_column, unit.data_type.clone())], Type::Bool);
+        let relation = Relation::Filter { input: Box::new(relation), predicate: is_somebodys };
+        let lineage = Lineage { units: vec![unit_column], data_type: unit.data_type.clone(), rows_per_unit: u64::from(unit.rows_per_unit), keys, scans };
+        Ok((relation, Label::Private(lineage)))
+    }
+
+    fn hidden_scan(&mut self, table: TableId) -> (Relation, Vec<ColumnId>) {
+        let number = self.scans;
+        self.scans += 1;
+        let mut ids = Vec::new();
+        for (position, column) in self.policy.tables[table.0].columns.iter().enumerate() {
+            ids.push(ColumnId(self.columns.len() as u32));
+            self.columns.push(ColumnInfo {
+                name: column.name.clone(),
+                data_type: column.data_type.clone(),
+                nullable: !column.not_null,
+                origin: Some((table, position)),
+            });
+        }
+        (Relation::Scan(Scan { table, columns: ids.clone(), number }), ids)
+    }
+
+    fn join(&mut self, kind: JoinKind, left: Relation, right: Relation, on: Option<Expr>, above: &[Expr]) -> Result<(Relation, Label), Refusal> {
+        let on_conjuncts: Vec<Expr> = on.iter().flat_map(|e| e.conjuncts().into_iter().cloned()).collect();
+        let (inner_conditions, right_above): (Vec<Expr>, &[Expr]) = match kind {
+            JoinKind::Inner => (above.iter().chain(&on_conjuncts).cloned().collect(), above),
+            // WHERE above an outer join does not hold for the null-extended side's own rows.
+            JoinKind::Left => (on_conjuncts.clone(), &[]),
+        };
+        let (left, left_label) = self.label(left, above)?;
+        let (right, right_label) = self.label(right, right_above)?;
+        let mut on = on;
+        let label = match (left_label, right_label) {
+            (Label::Public, Label::Public) => Label::Public,
+            (Label::Private(lineage), Label::Public) => Label::Private(self.fan_out(lineage, &right, &inner_conditions)),
+            (Label::Public, Label::Private(lineage)) => match kind {
+                JoinKind::Inner => Label::Private(self.fan_out(lineage, &left, &inner_conditions)),
+                JoinKind::Left => {
+                    return Err(Refusal::unsupported("an outer join that keeps every row of a public table")
+                        .hint("Write the private table on the preserved side, or use an inner join."));
+                }
+            },
+            (Label::Private(a), Label::Private(b)) => {
+                let made_explicit = self.same_unit(&a, &b, &inner_conditions)?;
+                if let Some(equality) = made_explicit {
+                    on = Expr::and(on.into_iter().chain([equality]).collect());
+                }
+                Label::Private(merge(kind, a, b))
+            }
+        };
+        Ok((Relation::Join { kind, left: Box::new(left), right: Box::new(right), on }, label))
+    }
+
+    /// Private rows beside public ones: at most one match each where the public side is unique on the join columns, else the policy's own limit.
+    fn fan_out(&self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
+        let matched = |scan: &Scan| {
+            let table = &self.policy.tables[scan.table.0];
+            table.unique_keys.iter().any(|key| {
+                key.columns.iter().all(|name| {
+                    let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
+                    id.is_some_and(|id| conditions.iter().any(|c| equates_to_other_side(c, id, &scan.columns)))
+                })
+            })
+        };
+        let unique = match only_scan(public) {
+            Some(scan) => matched(scan),
+            None => false,
+        };
+        let rows_per_unit = if unique { lineage.rows_per_unit } else { lineage.rows_per_unit.max(u64::from(self.policy.limits.rows_per_unit)) };
+        Lineage { rows_per_unit, ..lineage }
+    }
+
+    /// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the path to it (then the unit's equality is added).
+    fn same_unit(&self, a: &Lineage, b: &Lineage, conditions: &[Expr]) -> Result<Option<Expr>, Refusal> {
+        let same_type = a.data_type == b.data_type;
+        let pairs = conditions.iter().filter_map(equated);
+        for (x, y) in pairs {
+            let direct = (a.units.contains(&x) && b.units.contains(&y)) || (a.units.contains(&y) && b.units.contains(&x));
+            if direct && same_type {
+                return Ok(None);
+            }
+            if same_type && (along_path(a, b, x, y) || along_path(a, b, y, x) || along_path(b, a, x, y) || along_path(b, a, y, x)) {
+                let unit = |lineage: &Lineage| Expr::column(lineage.units[0], lineage.data_type.clone());
+                return Ok(Some(Expr::call(Function::Equal, vec![unit(a), unit(b)], Type::Bool)));
+            }
+        }
+        let unit = &self.policy.privacy.unit;
+        Err(Refusal::unsupported(format!("a join of private tables that does not equate their {unit}"))
+            .detail(format!("Rows of two {unit}s would meet in one row, and no bound would hold for either."))
+            .hint(format!("Join on the column that identifies the {unit}, or along the foreign key that leads to it.")))
+    }
+}
+
+/// `x` is a key of `a`'s path that points to a table scanned in `b`, and `y` is the column it points to there.
+fn along_path(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
+    a.keys.iter().any(|(own, table, position)| {
+        *own == x && b.scans.iter().any(|(scanned, columns)| scanned == table && columns.get(*position) == Some(&y))
+    })
+}
+
+fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
+    let rows_per_unit = a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32);
+    match kind {
+        JoinKind::Inner => Lineage {
+            units: [a.units, b.units].concat(),
+            data_type: a.data_type,
+            rows_per_unit,
+            keys: [a.keys, b.keys].concat(),
+            scans: [a.scans, b.scans].concat(),
+        },
+        // The null-extended side's columns are the unit no longer.
+        JoinKind::Left => Lineage { rows_per_unit, ..a },
+    }
+}
+
+/// The two bare columns a condition equates.
+fn equated(condition: &Expr) -> Option<(ColumnId, ColumnId)> {
+    match &condition.node {
+        crate::resolve::Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
+            [a, b] if a.data_type == b.data_type => Some((a.as_column()?, b.as_column()?)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The condition equates `id` with something that reads no column of its own side.
+fn equates_to_other_side(condition: &Expr, id: ColumnId, own: &[ColumnId]) -> bool {
+    match &condition.node {
+        crate::resolve::Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
+            [a, b] => {
+                let other = |e: &Expr| e.columns().iter().all(|c| !own.contains(c));
+                (a.as_column() == Some(id) && other(b)) || (b.as_column() == Some(id) && other(a))
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The one scan under filters and projections.
+pub fn only_scan(relation: &Relation) -> Option<&Scan> {
+    match relation {
+        Relation::Scan(scan) => Some(scan),
+        Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => only_scan(input),
+        Relation::Join { .. } => None,
+    }
+}
+
+fn equal(table: &Table, own: ColumnId, other: ColumnId, position: usize) -> Expr {
+    let data_type = table.columns[position].data_type.clone();
+    Expr::call(Function::Equal, vec![Expr::column(own, data_type.clone()), Expr::column(other, data_type)], Type::Bool)
+}
+
+fn position(table: &Table, column: &str) -> Result<usize, Refusal> {
+    table.columns.iter().position(|c| c.name == column).ok_or_else(|| broken_path(table))
+}
+
+fn find(table: &Table, column: &str, ids: &[ColumnId]) -> Result<ColumnId, Refusal> {
+    Ok(ids[position(table, column)?])
+}
+
+fn broken_path(table: &Table) -> Refusal {
+    Refusal::new(crate::refusal::sqlstate::INTERNAL_ERROR, format!("the policy's path from {}.{} to its unit is incomplete", table.schema, table.name))
+}
+
+/// The unit of a private table.
+pub fn unit_of(table: &Table) -> Option<&Unit> {
+    match &table.protection {
+        Protection::Private(unit) => Some(unit),
+        Protection::Public => None,
+    }
+}

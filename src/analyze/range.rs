@@ -1,0 +1,171 @@
+//! Ranges of expressions: what WHERE, policy bounds and arithmetic say a value will be. A range chooses a clip; it never replaces one.
+
+use super::interval::{Interval, apply, date_part, of_type, scalar};
+use crate::catalog::Type;
+use crate::policy::{Policy, Scalar};
+use crate::resolve::catalogue::Function;
+use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
+
+/// Everything that narrows ranges at one point of a query.
+pub struct Ranges<'a> {
+    pub policy: &'a Policy,
+    pub columns: &'a [ColumnInfo],
+    /// Definitions of computed columns.
+    pub computed: &'a [(ColumnId, Expr)],
+    /// Conditions that hold for every row: conjuncts of WHERE and FILTER.
+    pub conditions: Vec<&'a Expr>,
+}
+
+impl Ranges<'_> {
+    /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where nothing is known.
+    pub fn of(&self, expr: &Expr) -> Interval {
+        let own = self.structural(expr);
+        self.conditions.iter().fold(own, |range, condition| range.meet(self.narrowed(expr, condition)))
+    }
+
+    fn structural(&self, expr: &Expr) -> Interval {
+        match &expr.node {
+            Node::Column(id) => self.column(*id),
+            Node::Literal(value) => value.as_ref().and_then(scalar).map_or(Interval::ALL, Interval::point),
+            Node::Cast(inner) => cast(self.of(inner), &inner.data_type, &expr.data_type),
+            Node::Case { branches, otherwise } => {
+                let results = branches.iter().map(|(_, r)| r).chain(otherwise.as_deref());
+                results.filter(|r| r.node != Node::Literal(None)).map(|r| self.of(r)).reduce(Interval::hull).unwrap_or(Interval::ALL)
+            }
+            Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type),
+        }
+    }
+
+    fn call(&self, function: Function, arguments: &[Expr], result: &Type) -> Interval {
+        if matches!(function, Function::Extract | Function::DatePart)
+            && let Some(Scalar::Text(field)) = arguments.first().and_then(Expr::as_literal)
+        {
+            let operand = arguments.get(1);
+            let range = operand.map_or(Interval::ALL, |o| self.of(o));
+            let per_day = if operand.is_some_and(|o| o.data_type == Type::Date) { 1.0 } else { super::interval::MICROS_PER_DAY as f64 };
+            let year = |value: f64| crate::resolve::literal::civil_from_days((value / per_day).floor() as i32).0;
+            return date_part(field, range.is_finite().then(|| (year(range.lo), year(range.hi))));
+        }
+        if matches!(function, Function::Least | Function::Greatest) {
+            // An inline clamp: LEAST(GREATEST(x, lo), hi). A NULL argument is ignored, so each bound holds on its own side only.
+            return self.clamp(function, arguments);
+        }
+        let ranges: Vec<Interval> = arguments.iter().map(|a| self.of(a)).collect();
+        apply(function, &ranges, result)
+    }
+
+    fn clamp(&self, function: Function, arguments: &[Expr]) -> Interval {
+        let constants = arguments.iter().filter_map(|a| a.as_literal().and_then(scalar));
+        let ranges = arguments.iter().map(|a| self.of(a)).reduce(Interval::hull).unwrap_or(Interval::ALL);
+        match function {
+            Function::Least => constants.fold(ranges, |r, c| Interval::new(r.lo.min(c), r.hi.min(c))),
+            _ => constants.fold(ranges, |r, c| Interval::new(r.lo.max(c), r.hi.max(c))),
+        }
+    }
+
+    fn column(&self, id: ColumnId) -> Interval {
+        if let Some((_, definition)) = self.computed.iter().find(|(computed, _)| *computed == id) {
+            return self.of(definition);
+        }
+        let info = &self.columns[id.0 as usize];
+        let Some((table, position)) = info.origin else { return of_unbounded(&info.data_type) };
+        let column = &self.policy.tables[table.0].columns[position];
+        if let Some(bounds) = &column.bounds
+            && let (Some(lo), Some(hi)) = (scalar(&bounds.lower), scalar(&bounds.upper))
+        {
+            return Interval::new(lo, hi);
+        }
+        let values = column.domain.iter().flatten().map(scalar).collect::<Option<Vec<_>>>();
+        match values.as_deref() {
+            Some([first, rest @ ..]) => rest.iter().fold(Interval::point(*first), |r, v| r.hull(Interval::point(*v))),
+            _ => of_unbounded(&info.data_type),
+        }
+    }
+
+    /// What one condition says of an expression that it compares with a constant.
+    fn narrowed(&self, expr: &Expr, condition: &Expr) -> Interval {
+        let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
+        let value = |e: &Expr| e.as_literal().and_then(scalar);
+        match (function, arguments.as_slice()) {
+            (Function::In, [subject, list @ ..]) if same_value(subject, expr) => {
+                list.iter().map(value).collect::<Option<Vec<_>>>().map_or(Interval::ALL, |values| {
+                    values.iter().map(|v| Interval::point(*v)).reduce(Interval::hull).unwrap_or(Interval::ALL)
+                })
+            }
+            (_, [left, right]) => match (same_value(left, expr), value(right), same_value(right, expr), value(left)) {
+                (true, Some(constant), ..) => compared(*function, constant),
+                (_, _, true, Some(constant)) => compared(mirrored(*function), constant),
+                _ => Interval::ALL,
+            },
+            _ => Interval::ALL,
+        }
+    }
+}
+
+/// Type ranges that are too wide to serve as a clip: nothing is known then.
+fn of_unbounded(data_type: &Type) -> Interval {
+    match data_type {
+        Type::Date | Type::Timestamp | Type::Timestamptz => of_type(data_type),
+        _ => Interval::ALL,
+    }
+}
+
+/// A widening cast keeps the value, so a condition on it speaks of the operand too.
+fn same_value(subject: &Expr, expr: &Expr) -> bool {
+    let widening = |from: &Type, to: &Type| {
+        let rank = |t: &Type| match t {
+            Type::Int2 => 1,
+            Type::Int4 => 2,
+            Type::Int8 => 3,
+            Type::Numeric(None) => 4,
+            Type::Float8 => 5,
+            _ => 0,
+        };
+        rank(from) > 0 && rank(to) > rank(from)
+    };
+    match (&subject.node, &expr.node) {
+        (a, b) if a == b => true,
+        (Node::Cast(inner), _) if widening(&inner.data_type, &subject.data_type) => same_value(inner, expr),
+        (_, Node::Cast(inner)) if widening(&inner.data_type, &expr.data_type) => same_value(subject, inner),
+        (Node::Cast(inner), _) if matches!((&inner.data_type, &subject.data_type), (Type::Numeric(_), Type::Numeric(None))) => same_value(inner, expr),
+        _ => false,
+    }
+}
+
+fn compared(function: Function, constant: f64) -> Interval {
+    match function {
+        Function::Equal => Interval::point(constant),
+        Function::Less | Function::LessOrEqual => Interval::new(f64::NEG_INFINITY, constant),
+        Function::Greater | Function::GreaterOrEqual => Interval::new(constant, f64::INFINITY),
+        _ => Interval::ALL,
+    }
+}
+
+fn mirrored(function: Function) -> Function {
+    match function {
+        Function::Less => Function::Greater,
+        Function::LessOrEqual => Function::GreaterOrEqual,
+        Function::Greater => Function::Less,
+        Function::GreaterOrEqual => Function::LessOrEqual,
+        other => other,
+    }
+}
+
+/// The interval of a cast's result.
+pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
+    let micros = super::interval::MICROS_PER_DAY as f64;
+    match (source, target) {
+        (Type::Date, Type::Timestamp) => Interval::new(from.lo * micros, from.hi * micros),
+        (Type::Timestamp, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
+        (Type::Bool, _) => Interval::new(0.0, 1.0),
+        (_, Type::Int2 | Type::Int4 | Type::Int8) => {
+            let rounded = Interval::new(from.lo.round(), from.hi.round());
+            if from.is_finite() { rounded.meet(of_type(target)) } else { from }
+        }
+        (_, Type::Numeric(Some((_, scale)))) if from.is_finite() => {
+            let unit = 10f64.powi(i32::from(*scale));
+            Interval::new((from.lo * unit).floor() / unit, (from.hi * unit).ceil() / unit).meet(of_type(target))
+        }
+        _ => from,
+    }
+}

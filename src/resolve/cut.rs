@@ -1,0 +1,203 @@
+//! The cut: a SELECT that aggregates private rows becomes a release below and a SELECT over released rows above.
+
+use sqlparser::ast;
+
+use super::Resolver;
+use super::aggregate::{aggregate, aggregate_name, contains_aggregate};
+use super::expression::bare_name;
+use super::naming::column_name;
+use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
+use super::outer::{Above, quoted};
+use super::query::{Environment, item_expr};
+use super::scope::{Scope, name_of};
+use super::tree::{Aggregate, Key, Release, aggregate_column, key_column, release_alias};
+use crate::refusal::{Refusal, sqlstate};
+
+/// Most keys and aggregates of one release.
+const COLUMNS_MAX: usize = 100;
+
+/// What has been collected of one release while its SELECT is rewritten.
+pub(super) struct Cut {
+    number: usize,
+    scope: Scope,
+    keys: Vec<Key>,
+    aggregates: Vec<Aggregate>,
+}
+
+impl Cut {
+    /// What stands above the cut for this expression; `None` to look at its parts.
+    pub(super) fn replace(&mut self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
+        if let ast::Expr::Function(function) = expr
+            && aggregate_name(function).is_some()
+        {
+            let found = aggregate(function, &resolver.expressions(&self.scope))?;
+            let at = self.aggregates.iter().position(|a| *a == found).unwrap_or_else(|| {
+                self.aggregates.push(found);
+                self.aggregates.len() - 1
+            });
+            if self.aggregates.len() > COLUMNS_MAX {
+                return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may ask at most {COLUMNS_MAX} aggregates")));
+            }
+            return Ok(Some(self.reference(aggregate_column(at))));
+        }
+        if contains_aggregate(expr) {
+            return Ok(None);
+        }
+        let is_name = matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
+        match resolver.expressions(&self.scope).value(expr) {
+            Ok(value) => {
+                if let Some(at) = self.keys.iter().position(|k| k.expr == value) {
+                    return Ok(Some(self.reference(key_column(at))));
+                }
+                if is_name && !value.columns().is_empty() {
+                    let name = column_name(expr);
+                    return Err(Refusal::new(
+                        sqlstate::GROUPING_ERROR,
+                        format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+                    ));
+                }
+                Ok(None)
+            }
+            Err(refusal) if is_name => Err(refusal),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn reference(&self, column: String) -> ast::Expr {
+        ast::Expr::CompoundIdentifier(vec![quoted(&release_alias(self.number)), quoted(&column)])
+    }
+}
+
+impl Resolver<'_> {
+    /// Cuts a SELECT with aggregates over private rows, and its ORDER BY.
+    pub(super) fn cut_select(
+        &mut self,
+        select: &ast::Select,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
+        check_select(select)?;
+        let number = self.releases.len();
+        let (input, scope) = self.rows(select, environment)?;
+        // The number is taken now, so that releases inside scalar subqueries come after.
+        self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new() });
+        let keys = self.keys(select, &scope)?;
+        let mut cut = Cut { number, scope, keys, aggregates: Vec::new() };
+
+        let is_key_list = is_distinct_rows(select);
+        let mut projection = Vec::new();
+        for item in &select.projection {
+            projection.push(self.cut_item(item, &mut cut, environment)?);
+        }
+        let having = select.having.as_ref().map(|h| self.above(h, environment, &mut Above::Cut(&mut cut))).transpose()?;
+        let order_by = order_by.map(|o| self.cut_order(o, select, &mut cut, environment)).transpose()?;
+        let distinct = match &select.distinct {
+            Some(ast::Distinct::Distinct) if is_key_list => None,
+            Some(ast::Distinct::On(_)) => return Err(Refusal::unsupported("DISTINCT ON over grouped rows")),
+            other => other.clone(),
+        };
+        let Cut { number, scope: _, keys, aggregates } = cut;
+        let release = &mut self.releases[number];
+        (release.keys, release.aggregates) = (keys, aggregates);
+        if release.keys.is_empty() && release.aggregates.is_empty() {
+            return Err(Refusal::unsupported("a query of private rows without an aggregate"));
+        }
+        let from = vec![ast::TableWithJoins { relation: release_table(number), joins: Vec::new() }];
+        let group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
+        let above = ast::Select { distinct, projection, from, selection: having, group_by, having: None, ..empty_select() };
+        Ok((above, order_by))
+    }
+
+    fn cut_item(&mut self, item: &ast::SelectItem, cut: &mut Cut, environment: &Environment) -> Result<ast::SelectItem, Refusal> {
+        let expr = item_expr(item).ok_or_else(|| Refusal::denied("rows of a private table are not shown; name the columns to group by"))?;
+        let alias = match item {
+            ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
+            _ => quoted(&column_name(expr)),
+        };
+        Ok(ast::SelectItem::ExprWithAlias { expr: self.above(expr, environment, &mut Above::Cut(cut))?, alias })
+    }
+
+    /// GROUP BY: ordinals, output names and expressions; or the items of SELECT DISTINCT.
+    fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<Vec<Key>, Refusal> {
+        let exprs: Vec<&ast::Expr> = match &select.group_by {
+            ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs.iter().collect(),
+            _ => return Err(Refusal::unsupported("this form of GROUP BY")),
+        };
+        let exprs = if is_distinct_rows(select) {
+            select.projection.iter().map(|i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"))).collect::<Result<_, _>>()?
+        } else {
+            exprs
+        };
+        let mut keys: Vec<Key> = Vec::new();
+        for expr in exprs {
+            let expr = group_expression(expr, select, scope)?;
+            if contains_aggregate(expr) {
+                return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
+            }
+            let value = self.expressions(scope).value(expr)?;
+            if keys.iter().all(|k| k.expr != value) {
+                keys.push(Key { expr: value, text: expr.to_string() });
+            }
+        }
+        if keys.len() > COLUMNS_MAX {
+            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may group by at most {COLUMNS_MAX} keys")));
+        }
+        Ok(keys)
+    }
+
+    /// ORDER BY: an output name or ordinal stays; anything else is an expression over the release.
+    fn cut_order(&mut self, order_by: &ast::OrderBy, select: &ast::Select, cut: &mut Cut, environment: &Environment) -> Result<ast::OrderBy, Refusal> {
+        let outputs: Vec<String> = select.projection.iter().map(output_name).collect::<Result<_, _>>()?;
+        map_order(order_by, |expr| {
+            if let Some(name) = bare_name(expr)
+                && outputs.contains(&name)
+            {
+                return Ok(ast::Expr::Identifier(quoted(&name)));
+            }
+            if is_ordinal(expr) {
+                return Ok(expr.clone());
+            }
+            self.above(expr, environment, &mut Above::Cut(cut))
+        })
+    }
+}
+
+/// SELECT DISTINCT of plain values: its items are the keys.
+fn is_distinct_rows(select: &ast::Select) -> bool {
+    let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
+    let aggregated = select.having.is_some() || select.projection.iter().filter_map(item_expr).any(contains_aggregate);
+    matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
+}
+
+fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
+    match item {
+        ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias),
+        item => Ok(item_expr(item).map(column_name).unwrap_or_default()),
+    }
+}
+
+/// PostgreSQL's order: an ordinal; a column in scope; an output name; an expression.
+fn group_expression<'s>(expr: &'s ast::Expr, select: &'s ast::Select, scope: &Scope) -> Result<&'s ast::Expr, Refusal> {
+    if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) = expr {
+        let position = text.parse::<usize>().ok().filter(|p| (1..=select.projection.len()).contains(p));
+        return position
+            .and_then(|p| item_expr(&select.projection[p - 1]))
+            .ok_or_else(|| Refusal::new("42P10", format!("GROUP BY position {text} is not in select list")));
+    }
+    if let Some(name) = bare_name(expr)
+        && scope.bare(&name)?.is_none()
+    {
+        for item in &select.projection {
+            if let ast::SelectItem::ExprWithAlias { expr, alias } = item
+                && name_of(alias)? == name
+            {
+                return Ok(expr);
+            }
+        }
+    }
+    Ok(expr)
+}
+
+fn release_table(number: usize) -> ast::TableFactor {
+    plain_table(ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&release_alias(number)))]), None)
+}

@@ -1,0 +1,270 @@
+//! FROM over private rows: scans, joins, derived tables and WITH that select, filter and rename, as one relation with its scope.
+
+use sqlparser::ast;
+
+use super::Resolver;
+use super::catalogue::Function;
+use super::expression::compare;
+use super::query::{Environment, Named as Source, item_expr, reserved};
+use super::scope::{Item, Named, Scope, name_of, names_of};
+use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
+use crate::refusal::{Refusal, sqlstate};
+
+/// Most tables one release may join.
+const SCANS_MAX: usize = 16;
+
+impl Resolver<'_> {
+    /// FROM and WHERE of a SELECT over private rows.
+    pub(super) fn rows(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+        let mut joined: Option<(Relation, Scope)> = None;
+        for tables in &select.from {
+            let next = self.rows_joined(tables, environment)?;
+            joined = Some(match joined {
+                None => next,
+                Some((left, mut scope)) => {
+                    let (right, right_scope) = next;
+                    for item in right_scope.items {
+                        scope.push(item)?;
+                    }
+                    (Relation::Join { kind: JoinKind::Inner, left: Box::new(left), right: Box::new(right), on: None }, scope)
+                }
+            });
+        }
+        let (relation, scope) = joined.ok_or_else(|| Refusal::unsupported("SELECT without FROM"))?;
+        let Some(condition) = &select.selection else { return Ok((relation, scope)) };
+        if super::aggregate::contains_aggregate(condition) {
+            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in WHERE"));
+        }
+        let predicate = self.expressions(&scope).condition(condition, "WHERE")?;
+        Ok((Relation::Filter { input: Box::new(relation), predicate }, scope))
+    }
+
+    fn rows_joined(&mut self, tables: &ast::TableWithJoins, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+        let ast::TableWithJoins { relation, joins } = tables;
+        let (mut relation, mut scope) = self.rows_factor(relation, environment)?;
+        for ast::Join { relation: right, global, join_operator } in joins {
+            if *global {
+                return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "GLOBAL JOIN is not PostgreSQL's"));
+            }
+            let (kind, swapped, constraint) = join_kind(join_operator)?;
+            let (right, right_scope) = self.rows_factor(right, environment)?;
+            let on = self.join_condition(&mut scope, right_scope, constraint, swapped)?;
+            let (left, right) = if swapped { (right, relation) } else { (relation, right) };
+            relation = Relation::Join { kind, left: Box::new(left), right: Box::new(right), on };
+        }
+        Ok((relation, scope))
+    }
+
+    /// Extends `scope` by the right side and gives the condition of ON, USING or NATURAL.
+    fn join_condition(&mut self, scope: &mut Scope, right: Scope, constraint: &ast::JoinConstraint, swapped: bool) -> Result<Option<Expr>, Refusal> {
+        let shared: Vec<String> = match constraint {
+            ast::JoinConstraint::On(_) | ast::JoinConstraint::None => Vec::new(),
+            ast::JoinConstraint::Using(columns) => {
+                let mut names = Vec::new();
+                for column in columns {
+                    match names_of(column)?.as_slice() {
+                        [name] => names.push(name.clone()),
+                        _ => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "USING takes plain column names")),
+                    }
+                }
+                names
+            }
+            ast::JoinConstraint::Natural => {
+                let left: Vec<&str> = scope.visible().map(|c| c.name.as_str()).collect();
+                right.visible().filter(|c| left.contains(&c.name.as_str())).map(|c| c.name.clone()).collect()
+            }
+        };
+        let mut conditions = Vec::new();
+        for name in &shared {
+            let missing = || Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" specified in USING clause does not exist"));
+            let (a, b) = (scope.bare(name)?.ok_or_else(missing)?, right.bare(name)?.ok_or_else(missing)?);
+            conditions.push(compare(Function::Equal, self.column_expr(a), self.column_expr(b), "USING")?);
+        }
+        for mut item in right.items {
+            // The preserved side's column is the one a bare name means.
+            item.columns.iter_mut().filter(|c| !swapped && shared.contains(&c.name)).for_each(|c| c.merged = true);
+            if swapped {
+                scope.items.iter_mut().flat_map(|i| &mut i.columns).filter(|c| shared.contains(&c.name)).for_each(|c| c.merged = true);
+            }
+            scope.push(item)?;
+        }
+        if let ast::JoinConstraint::On(condition) = constraint {
+            conditions.push(self.expressions(scope).condition(condition, "JOIN/ON")?);
+        }
+        Ok(Expr::and(conditions))
+    }
+
+    fn column_expr(&self, id: ColumnId) -> Expr {
+        Expr::column(id, self.columns[id.0 as usize].data_type.clone())
+    }
+
+    fn rows_factor(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+        match factor {
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: None,
+                with_hints,
+                version: None,
+                with_ordinality: false,
+                partitions,
+                json_path: None,
+                sample: None,
+                index_hints,
+            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match self.lookup(name, environment)? {
+                Source::Cte(definition) => {
+                    let inner = definition.cte.alias.columns.clone();
+                    let (relation, columns) = self.rows_query(&definition.cte.query, &definition.environment)?;
+                    let columns = renamed(columns, &inner)?;
+                    let own = names_of(name)?.pop().unwrap_or_default();
+                    Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+                }
+                Source::Table(table) => {
+                    let (relation, columns) = self.scan(table)?;
+                    let own = self.policy.tables[table.0].name.clone();
+                    Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+                }
+            },
+            ast::TableFactor::Table { sample: Some(_), .. } => Err(Refusal::unsupported("TABLESAMPLE")),
+            ast::TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
+                let Some(alias) = alias else {
+                    return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "subquery in FROM must have an alias"));
+                };
+                let (relation, columns) = self.rows_query(subquery, environment)?;
+                Ok((relation, scope_of(columns, Some(alias), String::new())?))
+            }
+            ast::TableFactor::Derived { lateral: true, .. } => Err(Refusal::unsupported("LATERAL")),
+            ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.rows_joined(table_with_joins, environment),
+            _ => Err(Refusal::unsupported("this kind of FROM item")),
+        }
+    }
+
+    fn scan(&mut self, table: TableId) -> Result<(Relation, Vec<Named>), Refusal> {
+        if self.scans >= SCANS_MAX {
+            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may read at most {SCANS_MAX} tables")));
+        }
+        let number = self.scans;
+        self.scans += 1;
+        let policy = self.policy;
+        let mut named = Vec::new();
+        for (position, column) in policy.tables[table.0].columns.iter().enumerate() {
+            let id = self.new_column(ColumnInfo {
+                name: column.name.clone(),
+                data_type: column.data_type.clone(),
+                nullable: !column.not_null,
+                origin: Some((table, position)),
+            });
+            named.push(Named { name: column.name.clone(), id, merged: false });
+        }
+        let columns = named.iter().map(|c| c.id).collect();
+        Ok((Relation::Scan(Scan { table, columns, number }), named))
+    }
+
+    /// A query that only selects, filters and renames.
+    fn rows_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+        let ast::Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
+        let refused = |what: &str| {
+            Err(Refusal::unsupported(format!("{what} over rows of a private table"))
+                .hint("Which rows would be kept depends on other people's rows; filter with WHERE instead."))
+        };
+        if order_by.is_some() {
+            return refused("ORDER BY");
+        }
+        if limit_clause.is_some() || fetch.is_some() {
+            return refused("LIMIT or OFFSET");
+        }
+        let extras = for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() || !locks.is_empty();
+        if extras {
+            return refused("this clause");
+        }
+        if with.is_some() {
+            return Err(Refusal::unsupported("WITH inside a derived table").hint("Move it to the top of the statement."));
+        }
+        match body.as_ref() {
+            ast::SetExpr::Select(select) => self.rows_select(select, environment),
+            ast::SetExpr::Query(inner) => self.rows_query(inner, environment),
+            ast::SetExpr::SetOperation { .. } => Err(Refusal::unsupported("UNION, INTERSECT or EXCEPT")),
+            _ => Err(Refusal::unsupported("this kind of derived table")),
+        }
+    }
+
+    fn rows_select(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+        super::open::check_select(select)?;
+        if super::query::is_aggregated(select) {
+            return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
+        }
+        let (relation, scope) = self.rows(select, environment)?;
+        let mut named = Vec::new();
+        let mut computed = Vec::new();
+        for item in &select.projection {
+            match item {
+                ast::SelectItem::Wildcard(options) if *options == ast::WildcardAdditionalOptions::default() => {
+                    named.extend(scope.visible().map(|c| Named { merged: false, ..c.clone() }));
+                }
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let alias = names_of(name)?.pop().unwrap_or_default();
+                    let item = scope.items.iter().find(|i| i.alias == alias).ok_or_else(|| {
+                        Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""))
+                    })?;
+                    named.extend(item.columns.iter().map(|c| Named { merged: false, ..c.clone() }));
+                }
+                item => {
+                    let expr = item_expr(item).ok_or_else(|| Refusal::unsupported("this kind of SELECT item"))?;
+                    let value = self.expressions(&scope).value(expr)?;
+                    let name = match item {
+                        ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias)?,
+                        _ => super::naming::column_name(expr),
+                    };
+                    let id = match value.as_column() {
+                        Some(id) => id,
+                        None => {
+                            let info = ColumnInfo { name: name.clone(), data_type: value.data_type.clone(), nullable: true, origin: None };
+                            let id = self.new_column(info);
+                            computed.push((id, value));
+                            id
+                        }
+                    };
+                    named.push(Named { name, id, merged: false });
+                }
+            }
+        }
+        let relation = if computed.is_empty() { relation } else { Relation::Project { input: Box::new(relation), columns: computed } };
+        Ok((relation, named))
+    }
+}
+
+/// The columns under the alias's own names.
+fn renamed(mut columns: Vec<Named>, names: &[ast::TableAliasColumnDef]) -> Result<Vec<Named>, Refusal> {
+    if names.len() > columns.len() {
+        return Err(Refusal::new("42P10", format!("table has {} columns available but {} columns specified", columns.len(), names.len())));
+    }
+    for (column, ast::TableAliasColumnDef { name, data_type }) in columns.iter_mut().zip(names) {
+        if data_type.is_some() {
+            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "a column definition list is only allowed for functions"));
+        }
+        column.name = name_of(name)?;
+    }
+    Ok(columns)
+}
+
+fn scope_of(columns: Vec<Named>, alias: Option<&ast::TableAlias>, own: String) -> Result<Scope, Refusal> {
+    let (alias, columns) = match alias {
+        None => (own, columns),
+        Some(ast::TableAlias { explicit: _, name, columns: names, at: None }) => (name_of(name)?, renamed(columns, names)?),
+        Some(ast::TableAlias { at: Some(_), .. }) => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of alias is not PostgreSQL's")),
+    };
+    reserved(&alias)?;
+    Ok(Scope { items: vec![Item { alias, columns }] })
+}
+
+/// Kind, whether the sides change places (RIGHT), and the constraint.
+fn join_kind(operator: &ast::JoinOperator) -> Result<(JoinKind, bool, &ast::JoinConstraint), Refusal> {
+    use ast::JoinOperator as J;
+    match operator {
+        J::Join(constraint) | J::Inner(constraint) | J::CrossJoin(constraint) => Ok((JoinKind::Inner, false, constraint)),
+        J::Left(constraint) | J::LeftOuter(constraint) => Ok((JoinKind::Left, false, constraint)),
+        J::Right(constraint) | J::RightOuter(constraint) => Ok((JoinKind::Left, true, constraint)),
+        J::FullOuter(_) => Err(Refusal::unsupported("FULL JOIN").hint("LEFT JOIN keeps the rows of one side.")),
+        _ => Err(Refusal::unsupported("this kind of join")),
+    }
+}

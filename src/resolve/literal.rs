@@ -1,0 +1,293 @@
+//! Constants: how a literal's text becomes a value of a type, as PostgreSQL reads it.
+
+use super::tree::{Expr, Node};
+use crate::catalog::Type;
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+
+/// Most digits of a numeric constant.
+const DIGITS_MAX: usize = 60;
+
+/// The type of a string literal or NULL before its context gives it one.
+pub fn unknown() -> Type {
+    Type::Other { oid: 705, name: "unknown".to_owned() }
+}
+
+pub fn is_unknown(data_type: &Type) -> bool {
+    matches!(data_type, Type::Other { oid: 705, .. })
+}
+
+/// A number as written: int4 if it fits, else int8, else numeric.
+pub fn number(text: &str) -> Result<Expr, Refusal> {
+    if let Ok(value) = text.parse::<i64>() {
+        let data_type = if i32::try_from(value).is_ok() { Type::Int4 } else { Type::Int8 };
+        return Ok(Expr::literal(Some(Scalar::Int(value)), data_type));
+    }
+    Ok(Expr::literal(Some(Scalar::Decimal(plain_decimal(text)?)), Type::Numeric(None)))
+}
+
+/// A decimal without exponent: `1.5e2` becomes `150`.
+fn plain_decimal(text: &str) -> Result<String, Refusal> {
+    let invalid = || Refusal::new("22P02", format!("invalid input syntax for type numeric: \"{}\"", text.chars().take(80).collect::<String>()));
+    let (sign, unsigned) = match text.trim().strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.trim().strip_prefix('+').unwrap_or(text.trim())),
+    };
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().map_err(|_| invalid())?),
+        None => (unsigned, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits: String = [whole, fraction].concat();
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(invalid());
+    }
+    let point = i64::try_from(whole.len()).map_err(|_| invalid())? + i64::from(exponent);
+    if digits.len() > DIGITS_MAX || point.abs() > DIGITS_MAX as i64 {
+        return Err(Refusal::unsupported(format!("a numeric constant of more than {DIGITS_MAX} digits")));
+    }
+    let count = digits.len() as i64;
+    let plain = if point <= 0 {
+        format!("0.{}{digits}", "0".repeat((-point) as usize))
+    } else if point >= count {
+        format!("{digits}{}", "0".repeat((point - count) as usize))
+    } else {
+        format!("{}.{}", &digits[..point as usize], &digits[point as usize..])
+    };
+    let trimmed = plain.trim_start_matches('0');
+    let plain = if trimmed.is_empty() || trimmed.starts_with('.') { format!("0{trimmed}") } else { trimmed.to_owned() };
+    Ok(format!("{sign}{plain}"))
+}
+
+/// Reads `text` as a constant of `to`.
+///
+/// # Errors
+/// PostgreSQL's 22P02, 22007 or 22008 for malformed text; 0A000 for a type whose constants are not read here.
+pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
+    let invalid = || Refusal::new("22P02", format!("invalid input syntax for type {}: \"{}\"", type_name(to), text.chars().take(80).collect::<String>()));
+    match to {
+        Type::Text | Type::Varchar(_) | Type::Uuid => Ok(Scalar::Text(if *to == Type::Uuid { uuid(text).ok_or_else(invalid)? } else { text.to_owned() })),
+        Type::Int2 | Type::Int4 | Type::Int8 => {
+            let value: i64 = text.trim().parse().map_err(|_| invalid())?;
+            let (lower, upper) = integer_range(to).ok_or_else(invalid)?;
+            if value < lower || value > upper {
+                return Err(Refusal::new("22003", format!("value \"{text}\" is out of range for type {}", type_name(to))));
+            }
+            Ok(Scalar::Int(value))
+        }
+        Type::Numeric(_) | Type::Float4 | Type::Float8 => Ok(Scalar::Decimal(plain_decimal(text).map_err(|_| invalid())?)),
+        Type::Bool => match text.trim().to_ascii_lowercase().as_str() {
+            "t" | "true" | "y" | "yes" | "on" | "1" => Ok(Scalar::Bool(true)),
+            "f" | "false" | "n" | "no" | "off" | "0" => Ok(Scalar::Bool(false)),
+            _ => Err(invalid()),
+        },
+        Type::Date => date(text).map(Scalar::Date).ok_or_else(|| not_iso("date", text)),
+        Type::Timestamp => timestamp(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
+        Type::Timestamptz => timestamp_with_zone(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamptz", text)),
+        Type::Char(_) | Type::Interval | Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
+    }
+}
+
+fn not_iso(name: &str, text: &str) -> Refusal {
+    let shown: String = text.chars().take(80).collect();
+    Refusal::new("22007", format!("invalid input syntax for type {name}: \"{shown}\""))
+        .hint("Write dates as YYYY-MM-DD and timestamps as YYYY-MM-DD HH:MM:SS, with years 0001 to 9999; words such as 'today' are not read.")
+}
+
+fn uuid(text: &str) -> Option<String> {
+    let hex: String = text.trim().trim_start_matches('{').trim_end_matches('}').chars().filter(|c| *c != '-').collect();
+    if hex.len() != 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let hex = hex.to_ascii_lowercase();
+    Some(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+}
+
+/// Smallest and largest value of an integer type.
+pub fn integer_range(data_type: &Type) -> Option<(i64, i64)> {
+    match data_type {
+        Type::Int2 => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
+        Type::Int4 => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
+        Type::Int8 => Some((i64::MIN, i64::MAX)),
+        Type::Bool | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => None,
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => None,
+    }
+}
+
+/// Days from 2000-01-01 of an ISO date of years 0001 to 9999.
+pub fn date(text: &str) -> Option<i32> {
+    let mut parts = text.trim().split('-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() || year.len() != 4 || month.len() > 2 || day.len() > 2 {
+        return None;
+    }
+    let all_digits = [year, month, day].iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    if !all_digits {
+        return None;
+    }
+    let (year, month, day): (i32, u32, u32) = (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+        return None;
+    }
+    Some(days_from_civil(year, month, day))
+}
+
+/// Microseconds from 2000-01-01 00:00 of an ISO timestamp without a zone.
+pub fn timestamp(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (day, time) = match text.split_once([' ', 'T']) {
+        Some((day, time)) => (day, Some(time)),
+        None => (text, None),
+    };
+    let micros = match time {
+        Some(time) => time_of_day(time)?,
+        None => 0,
+    };
+    Some(i64::from(date(day)?) * MICROS_PER_DAY + micros)
+}
+
+/// A timestamp with an explicit zone: `Z`, `+HH`, `+HH:MM` (session zones are not guessed).
+fn timestamp_with_zone(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Some(plain) = text.strip_suffix(['Z', 'z']).or_else(|| text.strip_suffix(" UTC")) {
+        return timestamp(plain);
+    }
+    let at = text.rfind(['+', '-']).filter(|at| *at > 10)?;
+    let (hours, minutes) = text[at + 1..].split_once(':').unwrap_or((&text[at + 1..], "0"));
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    if hours > 15 || minutes > 59 {
+        return None;
+    }
+    let offset = (hours * 60 + minutes) * 60_000_000;
+    let local = timestamp(&text[..at])?;
+    Some(if text.as_bytes()[at] == b'+' { local - offset } else { local + offset })
+}
+
+const MICROS_PER_DAY: i64 = 86_400_000_000;
+
+fn time_of_day(text: &str) -> Option<i64> {
+    let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let parts: Vec<i64> = clock.split(':').map(|p| if p.len() == 2 { p.parse().ok() } else { None }).collect::<Option<_>>()?;
+    let (hours, minutes, seconds) = match parts.as_slice() {
+        [h, m] => (*h, *m, 0),
+        [h, m, s] => (*h, *m, *s),
+        _ => return None,
+    };
+    if hours > 23 || minutes > 59 || seconds > 59 || fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let micros: i64 = if fraction.is_empty() { 0 } else { format!("{fraction:0<6}").parse().ok()? };
+    Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros)
+}
+
+fn days_in_month(year: i32, month: u32) -> u32 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Days from 2000-01-01 (Hinnant's civil calendar).
+pub fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
+    let y = if month <= 2 { year - 1 } else { year };
+    let era = y.div_euclid(400);
+    let year_of_era = y.rem_euclid(400);
+    let day_of_year = (153 * (month as i32 + if month > 2 { -3 } else { 9 }) + 2) / 5 + day as i32 - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468 - 10_957
+}
+
+/// Year, month and day of a count of days from 2000-01-01.
+pub fn civil_from_days(days: i32) -> (i32, u32, u32) {
+    let z = days + 10_957 + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let mp = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * mp + 2) / 5 + 1) as u32;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 } as u32;
+    (year_of_era + era * 400 + i32::from(month <= 2), month, day)
+}
+
+/// PostgreSQL's name of a type, as `format_type` prints it without modifier.
+pub fn type_name(data_type: &Type) -> &str {
+    match data_type {
+        Type::Bool => "boolean",
+        Type::Int2 => "smallint",
+        Type::Int4 => "integer",
+        Type::Int8 => "bigint",
+        Type::Numeric(_) => "numeric",
+        Type::Float4 => "real",
+        Type::Float8 => "double precision",
+        Type::Text => "text",
+        Type::Varchar(_) => "character varying",
+        Type::Char(_) => "character",
+        Type::Uuid => "uuid",
+        Type::Date => "date",
+        Type::Timestamp => "timestamp without time zone",
+        Type::Timestamptz => "timestamp with time zone",
+        Type::Interval => "interval",
+        Type::Other { oid: _, name } => name,
+    }
+}
+
+/// Gives an expression the type its context asks for: constants are read anew, anything else gets a cast node.
+pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
+    if &expr.data_type == to {
+        return Ok(expr);
+    }
+    if is_unknown(&expr.data_type) {
+        return match expr.node {
+            Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
+            Node::Literal(Some(Scalar::Text(text))) => Ok(Expr::literal(Some(parse(&text, to)?), to.clone())),
+            Node::Literal(Some(_)) | Node::Column(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => Ok(expr.cast(to.clone())),
+        };
+    }
+    if let Node::Literal(Some(Scalar::Int(value))) = &expr.node {
+        match to {
+            Type::Int2 | Type::Int4 | Type::Int8 if integer_range(to).is_some_and(|(l, u)| (l..=u).contains(value)) => {
+                return Ok(Expr::literal(Some(Scalar::Int(*value)), to.clone()));
+            }
+            Type::Numeric(None) | Type::Float8 if value.unsigned_abs() < 1 << 53 => {
+                return Ok(Expr::literal(Some(Scalar::Decimal(value.to_string())), to.clone()));
+            }
+            _ => {}
+        }
+    }
+    if let (Node::Literal(Some(Scalar::Decimal(text))), Type::Float8) = (&expr.node, to) {
+        return Ok(Expr::literal(Some(Scalar::Decimal(text.clone())), Type::Float8));
+    }
+    Ok(expr.cast(to.clone()))
+}
+
+/// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None` where it would not, or where we do not follow it.
+pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
+    use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar};
+    let integer_rank = |t: &Type| match t {
+        Int2 => Some(2),
+        Int4 => Some(4),
+        Int8 => Some(8),
+        _ => None,
+    };
+    match (a, b) {
+        (a, b) if is_unknown(a) && is_unknown(b) => Some(Text),
+        (a, b) if is_unknown(a) => Some(b.clone()),
+        (a, b) if is_unknown(b) => Some(a.clone()),
+        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) => Some(a.clone()),
+        (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),
+        (Date, Timestamp) | (Timestamp, Date) => Some(Timestamp),
+        (Float4, Float4) => Some(Float4),
+        (Numeric(m), Numeric(n)) => Some(if m == n { a.clone() } else { Numeric(None) }),
+        (a, b) => match (integer_rank(a), integer_rank(b)) {
+            (Some(i), Some(j)) => Some(if i >= j { a.clone() } else { b.clone() }),
+            (Some(_), None) if matches!(b, Numeric(_)) => Some(Numeric(None)),
+            (None, Some(_)) if matches!(a, Numeric(_)) => Some(Numeric(None)),
+            (Some(_), None) if matches!(b, Float4 | Float8) => Some(Float8),
+            (None, Some(_)) if matches!(a, Float4 | Float8) => Some(Float8),
+            _ if matches!((a, b), (Numeric(_) | Float4 | Float8, Numeric(_) | Float4 | Float8)) => Some(Float8),
+            _ => None,
+        },
+    }
+}

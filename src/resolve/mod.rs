@@ -1,0 +1,64 @@
+//! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the analyst's outer query above it. Hidden tables and columns do not exist.
+
+mod aggregate;
+pub mod catalogue;
+mod cut;
+mod expression;
+mod from;
+pub mod literal;
+mod naming;
+mod open;
+mod outer;
+mod probe;
+mod query;
+mod scope;
+mod tree;
+
+pub use expression::Constants;
+pub use tree::{
+    Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Key, Node, Operation, Query, Relation, Release, Scan, TableId, aggregate_column, key_column,
+    release_alias,
+};
+
+use crate::parse;
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+
+/// Gives every name and type of a statement an identity, and cuts it into releases and an outer query.
+///
+/// `search_path` holds the schemas of unqualified names, in order.
+///
+/// # Errors
+/// 42P01, 42703, 42702, 42803 as PostgreSQL; 42501 where rows of a private table would be shown; 0A000 for constructs without a known sound answer.
+pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String], constants: &Constants) -> Result<Query, Refusal> {
+    let empty = probe::has_limit_zero(&statement.0);
+    let mut resolver =
+        Resolver { policy, search_path, constants, columns: Vec::new(), releases: Vec::new(), public_tables: Vec::new(), scans: 0, empty };
+    let outer = resolver.open_query(&statement.0, &query::Environment::default())?;
+    let Resolver { columns, releases, public_tables, .. } = resolver;
+    Ok(Query { outer: Box::new(outer), releases, columns, public_tables })
+}
+
+/// State of one resolution.
+struct Resolver<'a> {
+    policy: &'a Policy,
+    search_path: &'a [String],
+    constants: &'a Constants,
+    columns: Vec<ColumnInfo>,
+    releases: Vec<Release>,
+    public_tables: Vec<TableId>,
+    scans: usize,
+    /// Within a part whose result is empty whatever the tables hold: private tables stand for their empty twins in the shadow.
+    empty: bool,
+}
+
+impl Resolver<'_> {
+    fn new_column(&mut self, info: ColumnInfo) -> ColumnId {
+        self.columns.push(info);
+        ColumnId((self.columns.len() - 1) as u32)
+    }
+
+    fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
+        expression::Expressions { scope, columns: &self.columns, constants: self.constants }
+    }
+}

@@ -1,0 +1,269 @@
+//! Whole queries: WITH, set operations, and which SELECT reads private rows.
+
+use std::rc::Rc;
+
+use sqlparser::ast;
+
+use super::Resolver;
+use super::aggregate::contains_aggregate;
+use super::probe;
+use super::scope::{name_of, names_of};
+use super::tree::TableId;
+use crate::policy::Protection;
+use crate::refusal::{Refusal, sqlstate};
+
+/// Common table expressions in scope, innermost last.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(Option<Rc<Definition>>);
+
+#[derive(Debug)]
+pub struct Definition {
+    name: String,
+    pub cte: ast::Cte,
+    /// What was in scope where it was defined.
+    pub environment: Environment,
+    /// It selects rows of private tables: used by inlining, never printed.
+    pub private: bool,
+    outside: Environment,
+}
+
+impl Environment {
+    pub fn find(&self, name: &str) -> Option<Rc<Definition>> {
+        let mut next = self.0.clone();
+        while let Some(definition) = next {
+            if definition.name == name {
+                return Some(definition);
+            }
+            next = definition.outside.0.clone();
+        }
+        None
+    }
+
+    fn with(&self, name: String, cte: ast::Cte, private: bool) -> Self {
+        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), private, outside: self.clone() })))
+    }
+}
+
+/// What a table name in FROM stands for.
+pub enum Named {
+    Cte(Rc<Definition>),
+    Table(TableId),
+}
+
+/// Names of this form are ours: releases stand under them in the outer query.
+pub fn reserved(name: &str) -> Result<(), Refusal> {
+    if name.starts_with("pgveil_") {
+        return Err(Refusal::new("42939", format!("the name \"{name}\" is reserved")).detail("Names that start with pgveil_ are pgveil's own."));
+    }
+    Ok(())
+}
+
+impl Resolver<'_> {
+    /// Rewrites a query that shows no private row: every release in it becomes a table of released rows.
+    pub(super) fn open_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<ast::Query, Refusal> {
+        let ast::Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
+        if !locks.is_empty() {
+            return Err(Refusal::denied("SELECT FOR UPDATE and its kin are not allowed").detail("pgveil answers read-only queries."));
+        }
+        if for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() {
+            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this clause is not part of PostgreSQL's SELECT"));
+        }
+        let (with, environment) = self.open_with(with.as_ref(), environment)?;
+        let (body, order_by) = self.open_body(body, order_by.as_ref(), &environment)?;
+        Ok(ast::Query {
+            with,
+            body: Box::new(body),
+            order_by,
+            limit_clause: limit_clause.as_ref().map(|l| self.open_limit(l, &environment)).transpose()?,
+            fetch: fetch.as_ref().map(|f| self.open_fetch(f, &environment)).transpose()?,
+            locks: Vec::new(),
+            for_clause: None,
+            settings: None,
+            format_clause: None,
+            pipe_operators: Vec::new(),
+        })
+    }
+
+    fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
+        let Some(ast::With { with_token, recursive, cte_tables }) = with else { return Ok((None, environment.clone())) };
+        if *recursive {
+            return Err(Refusal::unsupported("WITH RECURSIVE"));
+        }
+        let mut environment = environment.clone();
+        let mut kept = Vec::new();
+        for cte in cte_tables {
+            let ast::Cte { alias, query, from, materialized, closing_paren_token } = cte;
+            if from.is_some() {
+                return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of WITH is not PostgreSQL's"));
+            }
+            let name = name_of(&alias.name)?;
+            reserved(&name)?;
+            let private = self.selects_private_rows(query, &environment)?;
+            if !private {
+                let query = Box::new(self.open_query(query, &environment)?);
+                let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
+                kept.push(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
+            }
+            environment = environment.with(name, cte.clone(), private);
+        }
+        let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: false, cte_tables: kept });
+        Ok((with, environment))
+    }
+
+    fn open_body(
+        &mut self,
+        body: &ast::SetExpr,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(ast::SetExpr, Option<ast::OrderBy>), Refusal> {
+        match body {
+            ast::SetExpr::Select(select) => {
+                let (select, order_by) = if !self.reads_private(select, environment)? {
+                    self.open_select(select, order_by, environment)?
+                } else if probe::is_constant_false(select.selection.as_ref()) {
+                    self.empty = true;
+                    let opened = self.open_select(select, order_by, environment);
+                    self.empty = false;
+                    opened?
+                } else if is_aggregated(select) {
+                    self.cut_select(select, order_by, environment)?
+                } else {
+                    return Err(rows_refused());
+                };
+                Ok((ast::SetExpr::Select(Box::new(select)), order_by))
+            }
+            ast::SetExpr::Query(query) => {
+                let query = self.open_query(query, environment)?;
+                Ok((ast::SetExpr::Query(Box::new(query)), order_by.map(|o| self.open_order(o, environment)).transpose()?))
+            }
+            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                let (left, _) = self.open_body(left, None, environment)?;
+                let (right, _) = self.open_body(right, None, environment)?;
+                let known = matches!(set_quantifier, ast::SetQuantifier::All | ast::SetQuantifier::Distinct | ast::SetQuantifier::None);
+                if matches!(op, ast::SetOperator::Minus) || !known {
+                    return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this set operation is not PostgreSQL's"));
+                }
+                let order_by = order_by.map(|o| self.open_order(o, environment)).transpose()?;
+                let set = ast::SetExpr::SetOperation { left: Box::new(left), op: *op, set_quantifier: *set_quantifier, right: Box::new(right) };
+                Ok((set, order_by))
+            }
+            ast::SetExpr::Values(values) => {
+                let values = self.open_values(values, environment)?;
+                Ok((ast::SetExpr::Values(values), order_by.map(|o| self.open_order(o, environment)).transpose()?))
+            }
+            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
+                Err(Refusal::denied("statements that change data are not allowed").detail("pgveil answers SELECT queries only."))
+            }
+            ast::SetExpr::Table(_) => Err(Refusal::unsupported("TABLE")),
+        }
+    }
+
+    /// The table or common table expression that a name in FROM stands for; what the policy does not show does not exist.
+    pub(super) fn lookup(&self, name: &ast::ObjectName, environment: &Environment) -> Result<Named, Refusal> {
+        let names = names_of(name)?;
+        let shown = names.join(".");
+        let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
+        let find = |schema: &str, table: &str| self.policy.tables.iter().position(|t| t.schema == schema && t.name == table).map(TableId);
+        match names.as_slice() {
+            [table] => {
+                if let Some(definition) = environment.find(table) {
+                    return Ok(Named::Cte(definition));
+                }
+                if table.starts_with("pg_") && !self.search_path.iter().any(|s| find(s, table).is_some()) {
+                    return Err(catalogs_refused());
+                }
+                self.search_path.iter().find_map(|schema| find(schema, table)).map(Named::Table).ok_or_else(missing)
+            }
+            [schema, _] if schema == "pg_catalog" || schema == "information_schema" => Err(catalogs_refused()),
+            [schema, table] => find(schema, table).map(Named::Table).ok_or_else(missing),
+            _ => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cross-database references are not implemented: \"{shown}\""))),
+        }
+    }
+
+    pub(super) fn is_private(&self, table: TableId) -> bool {
+        if self.empty {
+            return false;
+        }
+        match self.policy.tables[table.0].protection {
+            Protection::Private(_) => true,
+            Protection::Public => false,
+        }
+    }
+
+    /// Whether the query's rows are rows of private tables: selected, filtered and renamed, not aggregated.
+    pub(super) fn selects_private_rows(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
+        let mut environment = environment.clone();
+        for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
+            let private = self.selects_private_rows(&cte.query, &environment)?;
+            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), private);
+        }
+        self.body_is_private(&query.body, &environment)
+    }
+
+    fn body_is_private(&self, body: &ast::SetExpr, environment: &Environment) -> Result<bool, Refusal> {
+        match body {
+            ast::SetExpr::Select(select) => Ok(self.reads_private(select, environment)? && !is_aggregated(select)),
+            ast::SetExpr::Query(query) => self.selects_private_rows(query, environment),
+            ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
+                Ok(self.body_is_private(left, environment)? || self.body_is_private(right, environment)?)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether FROM holds a private table, at any depth that no release cuts off.
+    pub(super) fn reads_private(&self, select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
+        for ast::TableWithJoins { relation, joins } in &select.from {
+            if self.factor_is_private(relation, environment)? {
+                return Ok(true);
+            }
+            for join in joins {
+                if self.factor_is_private(&join.relation, environment)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn factor_is_private(&self, factor: &ast::TableFactor, environment: &Environment) -> Result<bool, Refusal> {
+        match factor {
+            ast::TableFactor::Table { name, args: None, .. } => Ok(match self.lookup(name, environment)? {
+                Named::Cte(definition) => definition.private,
+                Named::Table(table) => self.is_private(table),
+            }),
+            ast::TableFactor::Derived { subquery, .. } => self.selects_private_rows(subquery, environment),
+            ast::TableFactor::NestedJoin { table_with_joins, alias: _ } => {
+                let mut private = self.factor_is_private(&table_with_joins.relation, environment)?;
+                for join in &table_with_joins.joins {
+                    private |= self.factor_is_private(&join.relation, environment)?;
+                }
+                Ok(private)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A SELECT whose rows are groups.
+pub(super) fn is_aggregated(select: &ast::Select) -> bool {
+    let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, modifiers) if exprs.is_empty() && modifiers.is_empty());
+    grouped || select.having.is_some() || select.distinct.is_some() || select.projection.iter().filter_map(item_expr).any(contains_aggregate)
+}
+
+pub(super) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr> {
+    match item {
+        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => Some(expr),
+        ast::SelectItem::ExprWithAliases { .. } | ast::SelectItem::QualifiedWildcard(..) | ast::SelectItem::Wildcard(_) => None,
+    }
+}
+
+fn rows_refused() -> Refusal {
+    Refusal::denied("rows of a private table are not shown; aggregate them")
+        .detail("COUNT, SUM and AVG are answered, with GROUP BY, FILTER and WHERE: for example SELECT count(*) FROM the same table.")
+}
+
+fn catalogs_refused() -> Refusal {
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "system catalogs are not offered in this version")
+        .detail("Tables and columns that may be asked are those the policy lists; ask the data owner for it.")
+}

@@ -1,0 +1,238 @@
+//! Our own small tree: relations over private rows, typed expressions, and the releases cut out of a query.
+
+use sqlparser::ast;
+
+use super::catalogue::Function;
+use crate::catalog::Type;
+use crate::policy::Scalar;
+
+/// One column of one relation of a query; an index into [`Query::columns`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ColumnId(pub u32);
+
+/// Index of a table in the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TableId(pub usize);
+
+/// What is known of a column by its declaration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnInfo {
+    /// Its name where it was first read, for messages and EXPLAIN.
+    pub name: String,
+    pub data_type: Type,
+    /// May hold NULL at its own relation (an outer join above may add NULLs).
+    pub nullable: bool,
+    /// The table and the position in `policy::Table::columns`, for a scan's column.
+    pub origin: Option<(TableId, usize)>,
+}
+
+/// Rows, before any label is given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Relation {
+    Scan(Scan),
+    Filter { input: Box<Relation>, predicate: Expr },
+    Project { input: Box<Relation>, columns: Vec<(ColumnId, Expr)> },
+    Join { kind: JoinKind, left: Box<Relation>, right: Box<Relation>, on: Option<Expr> },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan {
+    pub table: TableId,
+    /// Parallel to `policy::Table::columns`.
+    pub columns: Vec<ColumnId>,
+    /// Numbers the scans of a query; names its alias in emitted SQL.
+    pub number: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinKind {
+    Inner,
+    /// Keeps every row of the left side.
+    Left,
+}
+
+/// A typed scalar expression over the columns of one relation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr {
+    pub node: Node,
+    pub data_type: Type,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Node {
+    Column(ColumnId),
+    /// `None` is NULL.
+    Literal(Option<Scalar>),
+    Call { function: Function, arguments: Vec<Expr> },
+    /// Explicit and implicit casts alike, to the node's type.
+    Cast(Box<Expr>),
+    Case { branches: Vec<(Expr, Expr)>, otherwise: Option<Box<Expr>> },
+}
+
+impl Expr {
+    pub fn column(id: ColumnId, data_type: Type) -> Self {
+        Self { node: Node::Column(id), data_type }
+    }
+
+    pub fn literal(value: Option<Scalar>, data_type: Type) -> Self {
+        Self { node: Node::Literal(value), data_type }
+    }
+
+    pub fn call(function: Function, arguments: Vec<Expr>, data_type: Type) -> Self {
+        Self { node: Node::Call { function, arguments }, data_type }
+    }
+
+    /// Casts unless the type is that already.
+    pub fn cast(self, to: Type) -> Self {
+        if self.data_type == to { self } else { Self { node: Node::Cast(Box::new(self)), data_type: to } }
+    }
+
+    pub fn and(conjuncts: Vec<Expr>) -> Option<Self> {
+        let mut conjuncts = conjuncts;
+        match conjuncts.len() {
+            0 => None,
+            1 => conjuncts.pop(),
+            _ => Some(Self::call(Function::And, conjuncts, Type::Bool)),
+        }
+    }
+
+    /// The top-level conjuncts of a condition.
+    pub fn conjuncts(&self) -> Vec<&Expr> {
+        match &self.node {
+            Node::Call { function: Function::And, arguments } => arguments.iter().flat_map(Expr::conjuncts).collect(),
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Cast(_) | Node::Case { .. } => vec![self],
+        }
+    }
+
+    /// Calls `visit` on this node and everything below it.
+    pub fn walk<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
+        visit(self);
+        match &self.node {
+            Node::Column(_) | Node::Literal(_) => {}
+            Node::Call { function: _, arguments } => arguments.iter().for_each(|a| a.walk(visit)),
+            Node::Cast(expr) => expr.walk(visit),
+            Node::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    condition.walk(visit);
+                    result.walk(visit);
+                }
+                if let Some(expr) = otherwise {
+                    expr.walk(visit);
+                }
+            }
+        }
+    }
+
+    /// Every column that the expression reads, once each, in order of first mention.
+    pub fn columns(&self) -> Vec<ColumnId> {
+        let mut found = Vec::new();
+        self.walk(&mut |e| {
+            if let Node::Column(id) = e.node
+                && !found.contains(&id)
+            {
+                found.push(id);
+            }
+        });
+        found
+    }
+
+    /// The column, if the expression is nothing else.
+    pub fn as_column(&self) -> Option<ColumnId> {
+        match self.node {
+            Node::Column(id) => Some(id),
+            Node::Literal(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
+        }
+    }
+
+    pub fn as_literal(&self) -> Option<&Scalar> {
+        match &self.node {
+            Node::Literal(value) => value.as_ref(),
+            Node::Column(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
+        }
+    }
+}
+
+/// What an aggregate computes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    CountRows,
+    /// Rows where the expression is not NULL.
+    Count(Expr),
+    /// Distinct values of a column, which must be the unit.
+    CountDistinct(Expr),
+    Sum(Expr),
+    Average(Expr),
+}
+
+/// One aggregate of a release, with its FILTER.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregate {
+    pub operation: Operation,
+    pub filter: Option<Expr>,
+    /// PostgreSQL's result type.
+    pub data_type: Type,
+}
+
+/// A group key: an expression below the cut.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    pub expr: Expr,
+    /// For EXPLAIN: as the analyst wrote it.
+    pub text: String,
+}
+
+/// A part of the query that becomes one statement to the backend and one noisy answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Release {
+    pub input: Relation,
+    pub keys: Vec<Key>,
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// The analyst's query with every release replaced by a table of released rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// Names releases as `"pgveil_0"`, `"pgveil_1"`, …; key columns `"k0"`, …; aggregates as [`aggregate_column`].
+    pub(super) outer: Box<ast::Query>,
+    pub(super) releases: Vec<Release>,
+    pub(super) columns: Vec<ColumnInfo>,
+    /// Public tables the outer query reads.
+    pub(super) public_tables: Vec<TableId>,
+}
+
+impl Query {
+    pub fn outer(&self) -> &ast::Query {
+        &self.outer
+    }
+
+    pub fn releases(&self) -> &[Release] {
+        &self.releases
+    }
+
+    pub fn column(&self, id: ColumnId) -> &ColumnInfo {
+        &self.columns[id.0 as usize]
+    }
+
+    pub fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    pub fn public_tables(&self) -> &[TableId] {
+        &self.public_tables
+    }
+}
+
+/// Alias of the n-th release in the outer query.
+pub fn release_alias(release: usize) -> String {
+    format!("pgveil_{release}")
+}
+
+/// Column of the n-th key of a release in the outer query.
+pub fn key_column(key: usize) -> String {
+    format!("k{key}")
+}
+
+/// Column of the n-th aggregate of a release in the outer query.
+pub fn aggregate_column(aggregate: usize) -> String {
+    format!("a{aggregate}")
+}
