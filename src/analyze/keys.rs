@@ -152,7 +152,8 @@ impl Keys<'_> {
         if !day_grained(expr, id) || last - first >= VALUES_MAX as i64 {
             return None;
         }
-        let mut days: Vec<Option<Scalar>> = (first..=last).filter(|day| self.day_meets(id, *day)).map(|day| Some(Scalar::Timestamp(day * MICROS_PER_DAY))).collect();
+        let mut days: Vec<Option<Scalar>> =
+            (first..=last).filter(|day| self.day_meets(id, *day)).map(|day| Some(Scalar::Timestamp(day * MICROS_PER_DAY))).collect();
         if info.nullable || self.null_extended.contains(&id) {
             days.push(None);
         }
@@ -168,9 +169,10 @@ impl Keys<'_> {
             Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Cast(_) | Node::Case { .. } => false,
         };
         let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
-        self.conditions.iter().filter(|c| c.columns() == [id] && ordering(c)).all(|c| {
-            ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false))))
-        })
+        self.conditions
+            .iter()
+            .filter(|c| c.columns() == [id] && ordering(c))
+            .all(|c| ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))))
     }
 
     /// False only where a condition on this column alone excludes the value.
@@ -264,8 +266,11 @@ pub fn cells(rules: &[KeyRule], limit: u32) -> Result<usize, Refusal> {
         }
     }
     if cells > limit as usize {
-        return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, format!("the group keys have {cells} combinations, more than the limit of {limit}"))
-            .hint("Group by fewer keys, or narrow them with WHERE."));
+        return Err(Refusal::new(
+            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            format!("the group keys have {cells} combinations, more than the limit of {limit}"),
+        )
+        .hint("Group by fewer keys, or narrow them with WHERE."));
     }
     Ok(cells)
 }

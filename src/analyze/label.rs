@@ -91,7 +91,8 @@ impl Labels<'_> {
         // At the scan itself: an outer join or a window above must never see rows that belong to nobody.
         let is_somebodys = Expr::call(Function::IsNotNull, vec![Expr::column(unit_column, unit.data_type.clone())], Type::Bool);
         let relation = Relation::Filter { input: Box::new(relation), predicate: is_somebodys };
-        let lineage = Lineage { units: vec![unit_column], data_type: unit.data_type.clone(), rows_per_unit: u64::from(unit.rows_per_unit), keys, scans };
+        let lineage =
+            Lineage { units: vec![unit_column], data_type: unit.data_type.clone(), rows_per_unit: u64::from(unit.rows_per_unit), keys, scans };
         Ok((relation, Label::Private(lineage)))
     }
 
@@ -184,9 +185,9 @@ impl Labels<'_> {
 
 /// `x` is a key of `a`'s path that points to a table scanned in `b`, and `y` is the column it points to there.
 fn along_path(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
-    a.keys.iter().any(|(own, table, position)| {
-        *own == x && b.scans.iter().any(|(scanned, columns)| scanned == table && columns.get(*position) == Some(&y))
-    })
+    a.keys
+        .iter()
+        .any(|(own, table, position)| *own == x && b.scans.iter().any(|(scanned, columns)| scanned == table && columns.get(*position) == Some(&y)))
 }
 
 fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
@@ -252,7 +253,10 @@ fn find(table: &Table, column: &str, ids: &[ColumnId]) -> Result<ColumnId, Refus
 }
 
 fn broken_path(table: &Table) -> Refusal {
-    Refusal::new(crate::refusal::sqlstate::INTERNAL_ERROR, format!("the policy's path from {}.{} to its unit is incomplete", table.schema, table.name))
+    Refusal::new(
+        crate::refusal::sqlstate::INTERNAL_ERROR,
+        format!("the policy's path from {}.{} to its unit is incomplete", table.schema, table.name),
+    )
 }
 
 /// The unit of a private table.

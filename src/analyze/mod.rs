@@ -70,10 +70,21 @@ pub struct BoundedAggregate {
 pub enum BoundedOperation {
     CountRows,
     /// Rows where the expression is not NULL; `nullable` false makes it a count of rows.
-    Count { argument: Expr, nullable: bool },
+    Count {
+        argument: Expr,
+        nullable: bool,
+    },
     CountUnits,
-    Sum { argument: Expr, range: Interval, nullable: bool },
-    Average { argument: Expr, range: Interval, nullable: bool },
+    Sum {
+        argument: Expr,
+        range: Interval,
+        nullable: bool,
+    },
+    Average {
+        argument: Expr,
+        range: Interval,
+        nullable: bool,
+    },
 }
 
 /// Labels every release, rules its keys and bounds its aggregates.
@@ -150,9 +161,11 @@ fn bound(
         Operation::Sum(argument) => {
             BoundedOperation::Sum { argument: argument.clone(), range: finite(argument, ranges, "SUM")?, nullable: nullability.may_be_null(argument) }
         }
-        Operation::Average(argument) => {
-            BoundedOperation::Average { argument: argument.clone(), range: finite(argument, ranges, "AVG")?, nullable: nullability.may_be_null(argument) }
-        }
+        Operation::Average(argument) => BoundedOperation::Average {
+            argument: argument.clone(),
+            range: finite(argument, ranges, "AVG")?,
+            nullable: nullability.may_be_null(argument),
+        },
     };
     Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
 }
@@ -205,7 +218,9 @@ impl Nullability<'_> {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
             }
             Node::Call { function, arguments } => match function {
-                Function::Add | Function::Subtract | Function::Multiply | Function::Negate | Function::Abs => arguments.iter().any(|a| self.may_be_null(a)),
+                Function::Add | Function::Subtract | Function::Multiply | Function::Negate | Function::Abs => {
+                    arguments.iter().any(|a| self.may_be_null(a))
+                }
                 Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
                 _ => true,
             },
@@ -226,9 +241,7 @@ fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
             branches: branches.iter().map(|(c, r)| (inline(c, computed), inline(r, computed))).collect(),
             otherwise: otherwise.as_ref().map(|e| Box::new(inline(e, computed))),
         },
-        Node::Call { function, arguments } => {
-            Node::Call { function: *function, arguments: arguments.iter().map(|a| inline(a, computed)).collect() }
-        }
+        Node::Call { function, arguments } => Node::Call { function: *function, arguments: arguments.iter().map(|a| inline(a, computed)).collect() },
     };
     Expr { node, data_type: expr.data_type.clone() }
 }
@@ -245,7 +258,13 @@ fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
 /// Columns that an outer join may fill with NULL.
 fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
     match relation {
-        Relation::Scan(scan) => if extended { scan.columns.clone() } else { Vec::new() },
+        Relation::Scan(scan) => {
+            if extended {
+                scan.columns.clone()
+            } else {
+                Vec::new()
+            }
+        }
         Relation::Filter { input, predicate: _ } => null_extended(input, extended),
         Relation::Project { input, columns } => {
             let mut found = null_extended(input, extended);
@@ -264,9 +283,7 @@ fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
 fn always_true(relation: &Relation) -> Vec<Expr> {
     match relation {
         Relation::Scan(_) => Vec::new(),
-        Relation::Filter { input, predicate } => {
-            always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect()
-        }
+        Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
         Relation::Project { input, columns: _ } => always_true(input),
         Relation::Join { kind, left, right, on } => {
             let mut all = always_true(left);

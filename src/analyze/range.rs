@@ -87,11 +87,11 @@ impl Ranges<'_> {
         let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
         let value = |e: &Expr| e.as_literal().and_then(scalar);
         match (function, arguments.as_slice()) {
-            (Function::In, [subject, list @ ..]) if same_value(subject, expr) => {
-                list.iter().map(value).collect::<Option<Vec<_>>>().map_or(Interval::ALL, |values| {
-                    values.iter().map(|v| Interval::point(*v)).reduce(Interval::hull).unwrap_or(Interval::ALL)
-                })
-            }
+            (Function::In, [subject, list @ ..]) if same_value(subject, expr) => list
+                .iter()
+                .map(value)
+                .collect::<Option<Vec<_>>>()
+                .map_or(Interval::ALL, |values| values.iter().map(|v| Interval::point(*v)).reduce(Interval::hull).unwrap_or(Interval::ALL)),
             (_, [left, right]) => match (same_value(left, expr), value(right), same_value(right, expr), value(left)) {
                 (true, Some(constant), ..) => compared(*function, constant),
                 (_, _, true, Some(constant)) => compared(mirrored(*function), constant),
@@ -127,7 +127,9 @@ fn same_value(subject: &Expr, expr: &Expr) -> bool {
         (a, b) if a == b => true,
         (Node::Cast(inner), _) if widening(&inner.data_type, &subject.data_type) => same_value(inner, expr),
         (_, Node::Cast(inner)) if widening(&inner.data_type, &expr.data_type) => same_value(subject, inner),
-        (Node::Cast(inner), _) if matches!((&inner.data_type, &subject.data_type), (Type::Numeric(_), Type::Numeric(None))) => same_value(inner, expr),
+        (Node::Cast(inner), _) if matches!((&inner.data_type, &subject.data_type), (Type::Numeric(_), Type::Numeric(None))) => {
+            same_value(inner, expr)
+        }
         _ => false,
     }
 }

@@ -2,6 +2,8 @@
 
 mod session;
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -30,10 +32,46 @@ pub enum Statement {
 pub struct Query(pub(crate) Box<ast::Query>);
 
 impl Query {
+    /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some quoted text as it was written, quotes and all: what does not
+    /// survive the round trip could mean something else to PostgreSQL than it means to us.
+    fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
+        let _ = ast::VisitMut::visit(&mut *query, &mut SafeStrings);
+        let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+        parser = parser.try_with_sql(&query.to_string()).map_err(|_| not_reproducible())?;
+        let again = parser.parse_query().map_err(|_| not_reproducible())?;
+        if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
+            return Err(not_reproducible());
+        }
+        Ok(Self(query))
+    }
+
     /// The statement as we print it (never the client's own text).
     pub fn to_sql(&self) -> String {
         self.0.to_string()
     }
+}
+
+/// Turns string constants that hold quotes or backslashes into `E'…'`, which prints exactly.
+struct SafeStrings;
+
+impl ast::VisitorMut for SafeStrings {
+    type Break = ();
+
+    fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<()> {
+        let text = match &value.value {
+            ast::Value::SingleQuotedString(text) => text,
+            ast::Value::DollarQuotedString(ast::DollarQuotedString { value, tag: _ }) => value,
+            _ => return ControlFlow::Continue(()),
+        };
+        value.value =
+            if text.contains(['\'', '\\']) { ast::Value::EscapedStringLiteral(text.clone()) } else { ast::Value::SingleQuotedString(text.clone()) };
+        ControlFlow::Continue(())
+    }
+}
+
+fn not_reproducible() -> Refusal {
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "this spelling of a name or constant is not supported")
+        .detail("Quotes inside quoted names, and some rare forms of constants, are not read.")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +105,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
 
 fn classify(statement: ast::Statement) -> Result<Statement, Refusal> {
     match statement {
-        ast::Statement::Query(query) => Ok(Statement::Query(Query(query))),
+        ast::Statement::Query(query) => Ok(Statement::Query(Query::new(query)?)),
         other => session::classify(other),
     }
 }

@@ -124,7 +124,11 @@ impl Resolver<'_> {
             _ => return Err(Refusal::unsupported("this form of GROUP BY")),
         };
         let exprs = if is_distinct_rows(select) {
-            select.projection.iter().map(|i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"))).collect::<Result<_, _>>()?
+            select
+                .projection
+                .iter()
+                .map(|i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown")))
+                .collect::<Result<_, _>>()?
         } else {
             exprs
         };
@@ -146,7 +150,13 @@ impl Resolver<'_> {
     }
 
     /// ORDER BY: an output name or ordinal stays; anything else is an expression over the release.
-    fn cut_order(&mut self, order_by: &ast::OrderBy, select: &ast::Select, cut: &mut Cut, environment: &Environment) -> Result<ast::OrderBy, Refusal> {
+    fn cut_order(
+        &mut self,
+        order_by: &ast::OrderBy,
+        select: &ast::Select,
+        cut: &mut Cut,
+        environment: &Environment,
+    ) -> Result<ast::OrderBy, Refusal> {
         let outputs: Vec<String> = select.projection.iter().map(output_name).collect::<Result<_, _>>()?;
         map_order(order_by, |expr| {
             if let Some(name) = bare_name(expr)

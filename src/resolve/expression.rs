@@ -75,11 +75,19 @@ impl Expressions<'_> {
             E::Between { expr, negated, low, high } => self.between(expr, *negated, low, high),
             E::InList { expr, list, negated } => self.in_list(expr, list, *negated),
             E::Like { negated, any: false, expr, pattern, escape_char } => self.like(Function::Like, expr, pattern, escape_char.as_deref(), *negated),
-            E::ILike { negated, any: false, expr, pattern, escape_char } => self.like(Function::ILike, expr, pattern, escape_char.as_deref(), *negated),
-            E::Case { case_token: _, end_token: _, operand, conditions, else_result } => self.case(operand.as_deref(), conditions, else_result.as_deref()),
+            E::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like(Function::ILike, expr, pattern, escape_char.as_deref(), *negated)
+            }
+            E::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
             E::Extract { field, syntax: _, expr } => self.extract(&field.to_string(), expr),
-            E::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => self.call("ceil", vec![self.resolve(expr)?]),
-            E::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => self.call("floor", vec![self.resolve(expr)?]),
+            E::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.call("ceil", vec![self.resolve(expr)?])
+            }
+            E::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.call("floor", vec![self.resolve(expr)?])
+            }
             E::Position { expr, r#in } => self.call("strpos", vec![self.resolve(r#in)?, self.resolve(expr)?]),
             E::Substring { expr, substring_from: Some(from), substring_for, special: _, shorthand: _ } => {
                 let mut arguments = vec![self.resolve(expr)?, self.resolve(from)?];
@@ -126,9 +134,7 @@ impl Expressions<'_> {
     fn binary(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Expr, Refusal> {
         let symbol = op.to_string();
         match op {
-            BinaryOperator::And => {
-                Ok(Expr::call(Function::And, vec![self.condition(left, "AND")?, self.condition(right, "AND")?], Type::Bool))
-            }
+            BinaryOperator::And => Ok(Expr::call(Function::And, vec![self.condition(left, "AND")?, self.condition(right, "AND")?], Type::Bool)),
             BinaryOperator::Or => Ok(Expr::call(Function::Or, vec![self.condition(left, "OR")?, self.condition(right, "OR")?], Type::Bool)),
             BinaryOperator::Eq => self.compare(Function::Equal, left, right, &symbol),
             BinaryOperator::NotEq => self.compare(Function::NotEqual, left, right, &symbol),
@@ -323,7 +329,8 @@ fn check_constants(name: &str, kinds: &[Kind], arguments: &[Expr]) -> Result<(),
                 if lower < upper && upper - lower > 1e-9 && (1..=100_000).contains(count) && lower.abs().max(upper.abs()) < 1e30 {
                     return Ok(());
                 }
-                Err(Refusal::unsupported("width_bucket() with these limits").hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
+                Err(Refusal::unsupported("width_bucket() with these limits")
+                    .hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
             }
             _ => Err(Refusal::unsupported("width_bucket() with limits that are not constants")),
         },
@@ -377,7 +384,8 @@ pub fn compare(function: Function, left: Expr, right: Expr, symbol: &str) -> Res
 
 fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
     let arguments = unify(arguments, name)?;
-    let data_type = arguments.first().map(|a| a.data_type.clone()).ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
+    let data_type =
+        arguments.first().map(|a| a.data_type.clone()).ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
     Ok(Expr::call(function, arguments, data_type))
 }
 
@@ -417,7 +425,9 @@ fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
 fn literal(value: &ast::Value) -> Result<Expr, Refusal> {
     match value {
         ast::Value::Number(text, false) => number(text),
-        ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => Ok(Expr::literal(Some(Scalar::Text(text.clone())), unknown())),
+        ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => {
+            Ok(Expr::literal(Some(Scalar::Text(text.clone())), unknown()))
+        }
         ast::Value::DollarQuotedString(ast::DollarQuotedString { value, tag: _ }) => Ok(Expr::literal(Some(Scalar::Text(value.clone())), unknown())),
         ast::Value::Boolean(value) => Ok(Expr::literal(Some(Scalar::Bool(*value)), Type::Bool)),
         ast::Value::Null => Ok(Expr::literal(None, unknown())),
@@ -504,4 +514,3 @@ pub fn bare_name(expr: &ast::Expr) -> Option<String> {
         _ => None,
     }
 }
-

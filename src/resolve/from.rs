@@ -203,9 +203,11 @@ impl Resolver<'_> {
                 }
                 ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                     let alias = names_of(name)?.pop().unwrap_or_default();
-                    let item = scope.items.iter().find(|i| i.alias == alias).ok_or_else(|| {
-                        Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""))
-                    })?;
+                    let item = scope
+                        .items
+                        .iter()
+                        .find(|i| i.alias == alias)
+                        .ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\"")))?;
                     named.extend(item.columns.iter().map(|c| Named { merged: false, ..c.clone() }));
                 }
                 item => {

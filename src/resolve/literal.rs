@@ -64,9 +64,12 @@ fn plain_decimal(text: &str) -> Result<String, Refusal> {
 /// # Errors
 /// PostgreSQL's 22P02, 22007 or 22008 for malformed text; 0A000 for a type whose constants are not read here.
 pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
-    let invalid = || Refusal::new("22P02", format!("invalid input syntax for type {}: \"{}\"", type_name(to), text.chars().take(80).collect::<String>()));
+    let invalid =
+        || Refusal::new("22P02", format!("invalid input syntax for type {}: \"{}\"", type_name(to), text.chars().take(80).collect::<String>()));
     match to {
-        Type::Text | Type::Varchar(_) | Type::Uuid => Ok(Scalar::Text(if *to == Type::Uuid { uuid(text).ok_or_else(invalid)? } else { text.to_owned() })),
+        Type::Text | Type::Varchar(_) | Type::Uuid => {
+            Ok(Scalar::Text(if *to == Type::Uuid { uuid(text).ok_or_else(invalid)? } else { text.to_owned() }))
+        }
         Type::Int2 | Type::Int4 | Type::Int8 => {
             let value: i64 = text.trim().parse().map_err(|_| invalid())?;
             let (lower, upper) = integer_range(to).ok_or_else(invalid)?;

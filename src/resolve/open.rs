@@ -117,13 +117,15 @@ impl Resolver<'_> {
             ast::TableFactor::Function { lateral: false, name, args, with_ordinality, alias } => {
                 self.open_function(name, args, *with_ordinality, alias.as_ref(), environment)
             }
-            ast::TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_offset_alias: None, with_ordinality } => Ok(ast::TableFactor::UNNEST {
-                alias: alias.clone(),
-                array_exprs: self.open_all(array_exprs, environment)?,
-                with_offset: false,
-                with_offset_alias: None,
-                with_ordinality: *with_ordinality,
-            }),
+            ast::TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_offset_alias: None, with_ordinality } => {
+                Ok(ast::TableFactor::UNNEST {
+                    alias: alias.clone(),
+                    array_exprs: self.open_all(array_exprs, environment)?,
+                    with_offset: false,
+                    with_offset_alias: None,
+                    with_ordinality: *with_ordinality,
+                })
+            }
             ast::TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
                 if let Some(alias) = alias {
                     reserved(&name_of(&alias.name)?)?;
@@ -141,7 +143,12 @@ impl Resolver<'_> {
     }
 
     /// A public table under its full name, or a WITH name. Private tables never get here: their SELECT is cut or refused.
-    fn open_table(&mut self, name: &ast::ObjectName, alias: Option<&ast::TableAlias>, environment: &Environment) -> Result<ast::TableFactor, Refusal> {
+    fn open_table(
+        &mut self,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<ast::TableFactor, Refusal> {
         let own = names_of(name)?.pop().unwrap_or_default();
         let (name, alias) = match self.lookup(name, environment)? {
             Named::Cte(definition) if definition.private => return Err(Refusal::unsupported("private rows in this place")),
@@ -269,7 +276,7 @@ pub(super) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
 }
 
 /// A SELECT without any clause.
-pub(super) fn empty_select() -> ast::Select {
+pub fn empty_select() -> ast::Select {
     ast::Select {
         select_token: ast::helpers::attached_token::AttachedToken::empty(),
         optimizer_hints: Vec::new(),

@@ -82,7 +82,9 @@ impl Resolver<'_> {
                 check_type(data_type)?;
                 E::Cast { kind: kind.clone(), expr: one(self, expr, place)?, data_type: data_type.clone(), format: None }
             }
-            E::AtTimeZone { timestamp, time_zone } => E::AtTimeZone { timestamp: one(self, timestamp, place)?, time_zone: one(self, time_zone, place)? },
+            E::AtTimeZone { timestamp, time_zone } => {
+                E::AtTimeZone { timestamp: one(self, timestamp, place)?, time_zone: one(self, time_zone, place)? }
+            }
             E::Extract { field, syntax, expr } => E::Extract { field: field.clone(), syntax: syntax.clone(), expr: one(self, expr, place)? },
             E::Ceil { expr, field } => E::Ceil { expr: one(self, expr, place)?, field: field.clone() },
             E::Floor { expr, field } => E::Floor { expr: one(self, expr, place)?, field: field.clone() },
@@ -120,11 +122,9 @@ impl Resolver<'_> {
             }
             E::Subquery(query) => E::Subquery(Box::new(self.open_query(query, environment)?)),
             E::Exists { subquery, negated } => E::Exists { subquery: Box::new(self.open_query(subquery, environment)?), negated: *negated },
-            E::InSubquery { expr, subquery, negated } => E::InSubquery {
-                expr: one(self, expr, place)?,
-                subquery: Box::new(self.open_query(subquery, environment)?),
-                negated: *negated,
-            },
+            E::InSubquery { expr, subquery, negated } => {
+                E::InSubquery { expr: one(self, expr, place)?, subquery: Box::new(self.open_query(subquery, environment)?), negated: *negated }
+            }
             other => return Err(unsupported_above(construct(other))),
         })
     }
@@ -225,7 +225,12 @@ impl Resolver<'_> {
         })
     }
 
-    fn above_bound(&mut self, bound: &ast::WindowFrameBound, environment: &Environment, place: &mut Above<'_>) -> Result<ast::WindowFrameBound, Refusal> {
+    fn above_bound(
+        &mut self,
+        bound: &ast::WindowFrameBound,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::WindowFrameBound, Refusal> {
         use ast::WindowFrameBound as B;
         Ok(match bound {
             B::CurrentRow => B::CurrentRow,
@@ -274,9 +279,15 @@ fn open_value(value: &ast::ValueWithSpan) -> Result<ast::Expr, Refusal> {
 fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
     use ast::DataType as D;
     match data_type {
-        D::Interval { .. } | D::Time(..) | D::JSON | D::JSONB | D::Char(_) | D::Character(_) | D::Varchar(_) | D::CharacterVarying(_) | D::Timestamp(..) => {
-            Ok(())
-        }
+        D::Interval { .. }
+        | D::Time(..)
+        | D::JSON
+        | D::JSONB
+        | D::Char(_)
+        | D::Character(_)
+        | D::Varchar(_)
+        | D::CharacterVarying(_)
+        | D::Timestamp(..) => Ok(()),
         D::Array(ast::ArrayElemTypeDef::SquareBracket(inner, _)) => check_type(inner),
         other => type_of(other).map(|_| ()).map_err(|_| unsupported_above("a cast to this type")),
     }

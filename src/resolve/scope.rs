@@ -58,9 +58,11 @@ impl Scope {
         match names.as_slice() {
             [name] => self.bare(name)?.ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
             [alias, name] | [_, alias, name] => {
-                let item = self.items.iter().find(|i| &i.alias == alias).ok_or_else(|| {
-                    Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""))
-                })?;
+                let item = self
+                    .items
+                    .iter()
+                    .find(|i| &i.alias == alias)
+                    .ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\"")))?;
                 item.columns
                     .iter()
                     .find(|c| &c.name == name)

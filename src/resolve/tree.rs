@@ -63,10 +63,16 @@ pub enum Node {
     Column(ColumnId),
     /// `None` is NULL.
     Literal(Option<Scalar>),
-    Call { function: Function, arguments: Vec<Expr> },
+    Call {
+        function: Function,
+        arguments: Vec<Expr>,
+    },
     /// Explicit and implicit casts alike, to the node's type.
     Cast(Box<Expr>),
-    Case { branches: Vec<(Expr, Expr)>, otherwise: Option<Box<Expr>> },
+    Case {
+        branches: Vec<(Expr, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
 }
 
 impl Expr {

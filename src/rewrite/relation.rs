@@ -1,0 +1,129 @@
+//! Relations as FROM and WHERE: scans with their clamps, filters, derived columns and joins. Nested SELECTs only where an outer join needs one.
+
+use std::collections::HashMap;
+
+use sqlparser::ast;
+
+use super::expression::{Cell, Expressions, bound};
+use super::sql;
+use crate::analyze::interval::{Interval, of_type, scalar};
+use crate::catalog::Type;
+use crate::policy::{Column, Policy};
+use crate::refusal::Refusal;
+use crate::resolve::{ColumnId, Expr, JoinKind, Relation, Scan};
+
+/// A relation as one FROM item, the conditions its rows meet, and where its columns are.
+pub struct Flat {
+    pub from: ast::TableWithJoins,
+    pub conditions: Vec<ast::Expr>,
+    pub cells: HashMap<ColumnId, Cell>,
+}
+
+/// Emits relations of one query.
+pub struct Relations<'a> {
+    pub policy: &'a Policy,
+    /// Columns that anything reads; others are not carried through derived tables.
+    pub needed: Vec<ColumnId>,
+    /// Numbers derived tables.
+    pub derived: usize,
+}
+
+impl Relations<'_> {
+    pub fn emit(&mut self, relation: &Relation) -> Result<Flat, Refusal> {
+        match relation {
+            Relation::Scan(scan) => Ok(self.scan(scan)),
+            Relation::Filter { input, predicate } => {
+                let mut flat = self.emit(input)?;
+                for conjunct in predicate.conjuncts() {
+                    flat.conditions.push(Expressions { cells: &flat.cells }.condition(conjunct)?);
+                }
+                Ok(flat)
+            }
+            Relation::Project { input, columns } => {
+                let mut flat = self.emit(input)?;
+                for (id, expr) in columns {
+                    let (sql, known) = Expressions { cells: &flat.cells }.emit(expr)?;
+                    flat.cells.insert(*id, Cell { raw: sql, clamp: None, data_type: expr.data_type.clone(), known });
+                }
+                Ok(flat)
+            }
+            Relation::Join { kind, left, right, on } => self.join(*kind, left, right, on.as_ref()),
+        }
+    }
+
+    fn scan(&self, scan: &Scan) -> Flat {
+        let table = &self.policy.tables[scan.table.0];
+        let alias = format!("t{}", scan.number);
+        let cells = scan.columns.iter().zip(&table.columns).map(|(id, column)| (*id, scanned(&alias, column))).collect();
+        Flat { from: sql::tables(sql::table(&table.schema, &table.name, &alias)), conditions: Vec::new(), cells }
+    }
+
+    fn join(&mut self, kind: JoinKind, left: &Relation, right: &Relation, on: Option<&Expr>) -> Result<Flat, Refusal> {
+        let mut left = self.emit(left)?;
+        let mut right = self.emit(right)?;
+        if kind == JoinKind::Left && (!right.conditions.is_empty() || is_computed(&right)) || !right.from.joins.is_empty() {
+            right = self.nested(right);
+        }
+        let ast::TableWithJoins { relation, joins: _ } = right.from;
+        left.cells.extend(right.cells);
+        let on = match on {
+            Some(on) => Expressions { cells: &left.cells }.condition(on)?,
+            None => sql::value(ast::Value::Boolean(true)),
+        };
+        let constraint = ast::JoinConstraint::On(on);
+        let join_operator = match kind {
+            JoinKind::Inner => ast::JoinOperator::Inner(constraint),
+            JoinKind::Left => ast::JoinOperator::LeftOuter(constraint),
+        };
+        left.from.joins.push(ast::Join { relation, global: false, join_operator });
+        left.conditions.extend(right.conditions);
+        Ok(left)
+    }
+
+    /// The relation as a derived table, for the side of an outer join that may be missing: its conditions and its computed columns stay inside.
+    fn nested(&mut self, flat: Flat) -> Flat {
+        let alias = format!("d{}", self.derived);
+        self.derived += 1;
+        let mut projection = Vec::new();
+        let mut cells = HashMap::new();
+        let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
+        ids.sort();
+        for id in ids {
+            let cell = &flat.cells[id];
+            let name = format!("c{}", id.0);
+            projection.push(sql::aliased(cell.raw.clone(), &name));
+            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+        }
+        if projection.is_empty() {
+            projection.push(sql::aliased(sql::null(), "nothing"));
+        }
+        let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions), Vec::new());
+        Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells }
+    }
+}
+
+/// Some column is not a plain reference.
+fn is_computed(flat: &Flat) -> bool {
+    flat.cells.values().any(|c| !matches!(c.raw, ast::Expr::CompoundIdentifier(_)))
+}
+
+/// A table's column with the clamp that every computation on it goes through.
+fn scanned(alias: &str, column: &Column) -> Cell {
+    let raw = sql::column(alias, &column.name);
+    let data_type = &column.data_type;
+    let declared = column.bounds.as_ref().and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
+    if let Some((lo, hi, bounds)) = declared {
+        let constant = |s| sql::constant(Some(s), data_type);
+        return Cell { raw, clamp: Some((constant(&bounds.lower), constant(&bounds.upper), Interval::new(lo, hi))), data_type: data_type.clone(), known: Interval::ALL };
+    }
+    let limit = of_type(data_type);
+    let clamp = match data_type {
+        // Integers cannot leave their type; numerics and floats hold NaN and infinities, dates hold infinities and years no arithmetic survives.
+        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => {
+            Some((bound(limit.lo, data_type), bound(limit.hi, data_type), limit))
+        }
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) => None,
+        Type::Uuid | Type::Interval | Type::Other { .. } => None,
+    };
+    Cell { raw, clamp, data_type: data_type.clone(), known: limit }
+}

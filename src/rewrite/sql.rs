@@ -1,0 +1,253 @@
+//! Small builders of sqlparser's AST, so that emitted SQL is never text glued to text.
+
+use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
+
+use crate::catalog::Type;
+use crate::policy::Scalar;
+use crate::resolve::literal::civil_from_days;
+
+pub fn ident(name: &str) -> ast::Ident {
+    ast::Ident::with_quote('"', name)
+}
+
+pub fn name(parts: &[&str]) -> ast::ObjectName {
+    ast::ObjectName(parts.iter().map(|p| ast::ObjectNamePart::Identifier(ident(p))).collect())
+}
+
+/// `"relation"."column"`.
+pub fn column(relation: &str, column: &str) -> ast::Expr {
+    ast::Expr::CompoundIdentifier(vec![ident(relation), ident(column)])
+}
+
+pub fn bare(column: &str) -> ast::Expr {
+    ast::Expr::Identifier(ident(column))
+}
+
+pub fn value(value: ast::Value) -> ast::Expr {
+    ast::Expr::Value(value.into())
+}
+
+/// A number as written; negative ones in parentheses, so that no operator can bind to their sign.
+pub fn number(text: &str) -> ast::Expr {
+    match text.strip_prefix('-') {
+        Some(digits) => ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr: Box::new(value(ast::Value::Number(digits.to_owned(), false))),
+        })),
+        None => value(ast::Value::Number(text.to_owned(), false)),
+    }
+}
+
+/// A string constant; as `E'…'` where it holds a quote or backslash, whose plain form sqlparser does not print safely.
+pub fn text(text: &str) -> ast::Expr {
+    let text = text.to_owned();
+    value(if text.contains(['\'', '\\']) { ast::Value::EscapedStringLiteral(text) } else { ast::Value::SingleQuotedString(text) })
+}
+
+pub fn null() -> ast::Expr {
+    value(ast::Value::Null)
+}
+
+pub fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast::Expr {
+    ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }))
+}
+
+/// All conditions together; `None` if there are none.
+pub fn all(conditions: Vec<ast::Expr>) -> Option<ast::Expr> {
+    conditions.into_iter().reduce(|a, b| ast::Expr::BinaryOp { left: Box::new(a), op: ast::BinaryOperator::And, right: Box::new(b) })
+}
+
+pub fn nested(expr: ast::Expr) -> ast::Expr {
+    match expr {
+        expr @ (ast::Expr::Nested(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) | ast::Expr::Function(_)) => expr,
+        expr @ (ast::Expr::Cast { .. } | ast::Expr::Case { .. }) => expr,
+        expr => ast::Expr::Nested(Box::new(expr)),
+    }
+}
+
+pub fn cast(expr: ast::Expr, to: &Type) -> ast::Expr {
+    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(expr), data_type: data_type(to), format: None }
+}
+
+pub fn is_null(expr: ast::Expr) -> ast::Expr {
+    ast::Expr::IsNull(Box::new(nested(expr)))
+}
+
+pub fn is_not_null(expr: ast::Expr) -> ast::Expr {
+    ast::Expr::IsNotNull(Box::new(nested(expr)))
+}
+
+pub fn not(expr: ast::Expr) -> ast::Expr {
+    ast::Expr::Nested(Box::new(ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(nested(expr)) }))
+}
+
+/// `CASE WHEN … THEN … ELSE … END`.
+pub fn case(branches: Vec<(ast::Expr, ast::Expr)>, otherwise: Option<ast::Expr>) -> ast::Expr {
+    ast::Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: branches.into_iter().map(|(condition, result)| ast::CaseWhen { condition, result }).collect(),
+        else_result: otherwise.map(Box::new),
+    }
+}
+
+/// A function call of pg_catalog. Names are printed unquoted: some are grammar, not functions, when quoted.
+pub fn call(function: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
+    ast::Expr::Function(function_of(function, arguments))
+}
+
+pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {
+    let args = arguments.into_iter().map(|a| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(a))).collect();
+    ast::Function {
+        name: ast::ObjectName(vec![ast::ObjectNamePart::Identifier(ast::Ident::new(function))]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        within_group: Vec::new(),
+        filter: None,
+        null_treatment: None,
+        over: None,
+    }
+}
+
+/// `count(*)` or an aggregate of `argument`, with FILTER.
+pub fn aggregate(function: &str, argument: Option<ast::Expr>, filter: Option<ast::Expr>) -> ast::Expr {
+    let mut call = function_of(function, argument.clone().into_iter().collect());
+    if argument.is_none() {
+        call.args = ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)],
+            clauses: Vec::new(),
+        });
+    }
+    call.filter = filter.map(Box::new);
+    ast::Expr::Function(call)
+}
+
+/// A window call over `PARTITION BY partition ORDER BY order`.
+pub fn over(function: &str, arguments: Vec<ast::Expr>, partition: ast::Expr, order: Vec<ast::Expr>) -> ast::Expr {
+    let mut call = function_of(function, arguments);
+    let order_by = order
+        .into_iter()
+        .map(|expr| ast::OrderByExpr { expr, options: ast::OrderByOptions { sort: None, nulls_first: None }, with_fill: None })
+        .collect();
+    call.over =
+        Some(ast::WindowType::WindowSpec(ast::WindowSpec { window_name: None, partition_by: vec![partition], order_by, window_frame: None }));
+    ast::Expr::Function(call)
+}
+
+pub fn aliased(expr: ast::Expr, alias: &str) -> ast::SelectItem {
+    ast::SelectItem::ExprWithAlias { expr, alias: ident(alias) }
+}
+
+pub fn alias(name: &str) -> ast::TableAlias {
+    ast::TableAlias { explicit: true, name: ident(name), columns: Vec::new(), at: None }
+}
+
+pub fn table(schema: &str, table: &str, as_name: &str) -> ast::TableFactor {
+    ast::TableFactor::Table {
+        name: name(&[schema, table]),
+        alias: Some(alias(as_name)),
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+pub fn derived(query: ast::Query, as_name: &str) -> ast::TableFactor {
+    ast::TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias(as_name)), sample: None }
+}
+
+pub fn tables(relation: ast::TableFactor) -> ast::TableWithJoins {
+    ast::TableWithJoins { relation, joins: Vec::new() }
+}
+
+/// `SELECT projection FROM from [WHERE condition] [GROUP BY group_by]`.
+pub fn select(projection: Vec<ast::SelectItem>, from: Vec<ast::TableWithJoins>, condition: Option<ast::Expr>, group_by: Vec<ast::Expr>) -> ast::Query {
+    let select = ast::Select {
+        projection,
+        from,
+        selection: condition,
+        group_by: ast::GroupByExpr::Expressions(group_by, Vec::new()),
+        ..crate::resolve::empty_select()
+    };
+    query(ast::SetExpr::Select(Box::new(select)))
+}
+
+pub fn query(body: ast::SetExpr) -> ast::Query {
+    ast::Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// A constant of a type, written so that PostgreSQL reads exactly that type.
+pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
+    let Some(scalar) = constant else { return cast(null(), to) };
+    match (scalar, to) {
+        (Scalar::Bool(v), _) => value(ast::Value::Boolean(*v)),
+        (Scalar::Int(v), Type::Int4) if *v > i64::from(i32::MIN) => number(&v.to_string()),
+        (Scalar::Timestamp(_), Type::Timestamptz) => cast(text(&format!("{}+00", scalar_text(scalar))), to),
+        (scalar, to) => cast(text(&scalar_text(scalar)), to),
+    }
+}
+
+/// The canonical text of a constant: what PostgreSQL prints for it under ISO settings and UTC.
+pub fn scalar_text(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Bool(v) => v.to_string(),
+        Scalar::Int(v) => v.to_string(),
+        Scalar::Decimal(v) | Scalar::Text(v) => v.clone(),
+        Scalar::Date(days) => date_text(*days),
+        Scalar::Timestamp(micros) => {
+            let (days, time) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
+            let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
+            let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+            let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
+            format!("{} {clock}{fraction}", date_text(i32::try_from(days).unwrap_or(i32::MAX)))
+        }
+    }
+}
+
+fn date_text(days: i32) -> String {
+    let (year, month, day) = civil_from_days(days);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// A type as a cast names it.
+pub fn data_type(data_type: &Type) -> ast::DataType {
+    use ast::{DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
+    match data_type {
+        Type::Bool => D::Boolean,
+        Type::Int2 => D::SmallInt(None),
+        Type::Int4 => D::Integer(None),
+        Type::Int8 => D::BigInt(None),
+        Type::Numeric(None) => D::Numeric(N::None),
+        Type::Numeric(Some((precision, scale))) => D::Numeric(N::PrecisionAndScale(u64::from(*precision), i64::from(*scale))),
+        Type::Float4 => D::Real,
+        Type::Float8 => D::DoublePrecision,
+        Type::Text => D::Text,
+        Type::Varchar(_) => D::CharacterVarying(None),
+        Type::Char(length) => D::Character(Some(ast::CharacterLength::IntegerLength { length: u64::from(*length), unit: None })),
+        Type::Uuid => D::Uuid,
+        Type::Date => D::Date,
+        Type::Timestamp => D::Timestamp(None, Z::None),
+        Type::Timestamptz => D::Timestamp(None, Z::WithTimeZone),
+        Type::Interval => D::Interval { fields: None, precision: None },
+        Type::Other { oid: _, name: type_name } => D::Custom(name(&[type_name]), Vec::new()),
+    }
+}
