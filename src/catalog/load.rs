@@ -29,7 +29,11 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
         return Err(Error::TooOld(server_version));
     }
     // MAINTAIN came with 17; an unknown privilege word is an error on older servers.
-    let writes = if number >= 170_000 { "INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER,MAINTAIN" } else { "INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER" };
+    let writes = if number >= 170_000 {
+        "INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER,MAINTAIN"
+    } else {
+        "INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER"
+    };
 
     let mut tables = BTreeMap::new();
     for row in client.query(TABLES_SQL, &[&writes]).await? {
