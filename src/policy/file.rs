@@ -148,3 +148,6 @@ fn duration(node: &Node, what: &str, findings: &mut Findings) -> Option<Duration
     }
     time.map(Duration::from_millis)
 }
+
+#[cfg(test)]
+mod tests;
