@@ -110,3 +110,6 @@ fn find_column<'a>(relation: &'a catalog::Table, name: &At<&str>, findings: &mut
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

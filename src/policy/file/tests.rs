@@ -219,3 +219,50 @@ fn the_demo_policy_is_whole() {
     });
     assert_eq!(file.map(|f| f.tables.len()), Ok(4));
 }
+
+#[test]
+fn the_password_of_the_demo_is_analyst() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use hmac::{Hmac, Mac};
+    use sha2::{Digest, Sha256};
+    let text = include_str!("../../../policies/demo.yaml");
+    let file = File::parse("policies/demo.yaml", text, |_| Some("postgres://localhost/demo".to_owned())).unwrap();
+    let verifier = &file.roles[0].verifier;
+    let (salt, keys) = verifier.strip_prefix("SCRAM-SHA-256$4096:").and_then(|v| v.split_once('$')).unwrap();
+    let mut salted = [0; 32];
+    pbkdf2::pbkdf2::<Hmac<Sha256>>(b"analyst", &STANDARD.decode(salt).unwrap(), 4096, &mut salted).unwrap();
+    let client = Hmac::<Sha256>::new_from_slice(&salted).unwrap().chain_update(b"Client Key").finalize().into_bytes();
+    assert!(keys.starts_with(&STANDARD.encode(Sha256::digest(client))));
+}
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    let demo = include_str!("../../../policies/demo.yaml");
+    for end in (0..demo.len()).step_by(29).filter(|end| demo.is_char_boundary(*end)) {
+        assert!(demo.get(..end).is_some_and(|text| parse(text).is_err()));
+    }
+    let all: Vec<&str> = demo.lines().collect();
+    for skipped in 0..all.len() {
+        let kept: Vec<&str> = all.iter().enumerate().filter(|(i, _)| *i != skipped).map(|(_, l)| *l).collect();
+        let _ = parse(&kept.join("\n"));
+    }
+    for text in [
+        "\0",
+        "\u{feff}version: 1",
+        "? [a]\n: b",
+        "? {a: b}",
+        ": :",
+        "a: b: c",
+        "%YAML 9.9\n---\n",
+        "- - - ?",
+        "version: |\n  1\n",
+        "'",
+        "\"\\x",
+        "{,}",
+        "[]]",
+        "\t",
+    ] {
+        assert!(parse(text).is_err(), "{text:?}");
+    }
+}
