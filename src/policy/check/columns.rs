@@ -33,7 +33,7 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
             None if is_needed || (*shows_other_columns && column.selectable && !column.is_virtual) => {}
             None => continue,
         }
-        if !readable(table, column, place, findings) {
+        if !readable(table, column, entry, findings) {
             continue;
         }
         let mut made = bare(column);
@@ -91,12 +91,14 @@ fn step_arrives(step: &At<super::super::file::PathStep>, table: &Listed<'_>) -> 
     (&step.value.schema, &step.value.table) == (&table.relation.schema, &table.relation.name)
 }
 
-fn readable(table: &Listed<'_>, column: &catalog::Column, place: Place, findings: &mut Findings) -> bool {
+fn readable(table: &Listed<'_>, column: &catalog::Column, entry: Option<&ColumnEntry>, findings: &mut Findings) -> bool {
+    let place = entry.map_or(table.entry.place, |e| e.place);
     // A table that cannot be read at all has its error already.
     if !column.selectable && table.relation.selectable {
         findings.error(place, format!("the database role may not SELECT column \"{}\" of {}", column.name, table.name()));
     }
-    if column.is_virtual {
+    // A unit or path column that is virtual has its error already.
+    if column.is_virtual && entry.is_some() {
         findings.error(
             place,
             format!("column \"{}\" of {} is a virtual generated column: reading it may fail on a row; hide it", column.name, table.name()),
