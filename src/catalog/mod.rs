@@ -1,6 +1,24 @@
 //! Knows which tables, columns, keys and types the backing PostgreSQL has. A snapshot: plain data, read once and on reload.
 
+mod fingerprint;
+mod load;
+mod type_of;
+
+pub use fingerprint::{FINGERPRINT_SQL, fingerprints};
+pub use load::load;
+
 use serde::{Deserialize, Serialize};
+
+/// Why the backend's catalog, or a public domain in it, could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The backend refused a query or the connection broke.
+    #[error("reading the catalog of the database failed: {0}")]
+    Backend(#[from] tokio_postgres::Error),
+    /// The server is older than pgveil knows.
+    #[error("PostgreSQL {0} is too old: pgveil needs version 12 or later")]
+    TooOld(String),
+}
 
 /// A PostgreSQL type as the resolver tells types apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,15 +60,22 @@ pub struct Column {
     pub deterministic_collation: bool,
     /// A generated column that is virtual, or any other column whose value is not stored.
     pub is_virtual: bool,
+    /// The type is a domain (CREATE DOMAIN) over another type; `data_type` is then `Other`.
+    pub is_domain: bool,
+    /// Whether the connected role may SELECT this column, by a right on the table or on the column.
+    pub selectable: bool,
 }
 
 /// A unique or primary key that PostgreSQL enforces for every row: valid, immediate, not partial, over plain columns.
+///
+/// A column of it may still be NULL, and then the row is unique to nothing: see `Column::not_null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniqueKey {
     pub columns: Vec<String>,
     pub primary: bool,
 }
 
+/// A validated foreign key, deferrable or not. It proves nothing about rows; it only says what the owner of the schema means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
     pub columns: Vec<String>,
@@ -81,13 +106,27 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// Has inheritance children that are not declarative partitions, or is such a child, so that keys of the parent prove nothing.
     pub inherits: bool,
+    /// Direct parents by inheritance or partitioning, by OID.
+    pub parents: Vec<u32>,
     pub row_security: bool,
     pub has_rules: bool,
-    /// Whether the connected role may SELECT it, and whether it may do anything else to it.
+    /// Whether the connected role may SELECT it (or at least one column of it), and whether it may do anything else to it.
     pub selectable: bool,
     pub writable: bool,
     /// Digest of the catalog rows that this description was read from; re-read by a release before it runs.
     pub fingerprint: String,
+}
+
+impl Table {
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    /// Whether these columns, in any order, are exactly one unique key.
+    pub fn is_unique(&self, columns: &[&str]) -> bool {
+        self.unique_keys.iter().any(|k| k.columns.len() == columns.len() && k.columns.iter().all(|c| columns.contains(&c.as_str())))
+    }
 }
 
 /// The backend's schema at one moment.
@@ -106,5 +145,10 @@ pub struct Catalog {
 impl Catalog {
     pub fn table(&self, schema: &str, name: &str) -> Option<&Table> {
         self.tables.iter().find(|t| t.schema == schema && t.name == name)
+    }
+
+    /// The table of this OID.
+    pub fn table_by_oid(&self, oid: u32) -> Option<&Table> {
+        self.tables.iter().find(|t| t.oid == oid)
     }
 }

@@ -1,5 +1,18 @@
 //! Turns the YAML of the data owner into checked units, bounds, domains and budgets.
 
+mod calendar;
+mod check;
+mod error;
+mod file;
+mod scalar;
+mod tree;
+mod version;
+mod walk;
+
+pub use check::{Checked, DomainReader, check};
+pub use error::{At, Place, PolicyError};
+pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
+
 use crate::catalog::{Type, UniqueKey};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.

@@ -1,1 +1,3 @@
-fn main() {}
+mod catalog;
+mod harness;
+mod policy;

@@ -1,0 +1,206 @@
+//! Reads the whole snapshot in seven queries, whatever the number of tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio_postgres::{Client, Row};
+
+use super::type_of::type_of;
+use super::{Catalog, Column, Error, ForeignKey, Kind, Table, UniqueKey, fingerprints};
+
+/// Every user relation of the connected database, as the connected role sees it.
+///
+/// # Requires
+/// The client is outside a transaction: the snapshot opens a read-only one of its own and ends it.
+pub async fn load(client: &Client) -> Result<Catalog, Error> {
+    client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let catalog = read(client).await;
+    // Nothing was written, so ROLLBACK ends it in either case; the first error is the one to tell.
+    let ended = client.batch_execute("ROLLBACK").await;
+    let catalog = catalog?;
+    ended?;
+    Ok(catalog)
+}
+
+async fn read(client: &Client) -> Result<Catalog, Error> {
+    let server = client.query_one(SERVER_SQL, &[]).await?;
+    let server_version: String = server.try_get(0)?;
+    let number = u32::try_from(server.try_get::<_, i32>(1)?).unwrap_or(0);
+    if number < 120_000 {
+        return Err(Error::TooOld(server_version));
+    }
+    // MAINTAIN came with 17; an unknown privilege word is an error on older servers.
+    let writes = if number >= 170_000 {
+        "INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER,MAINTAIN"
+    } else {
+        "INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER"
+    };
+
+    let mut tables = BTreeMap::new();
+    for row in client.query(TABLES_SQL, &[&writes]).await? {
+        let table = table(&row)?;
+        tables.insert(table.oid, table);
+    }
+    for row in client.query(COLUMNS_SQL, &[]).await? {
+        if let Some(table) = tables.get_mut(&row.try_get(0)?) {
+            table.columns.push(column(&row)?);
+        }
+    }
+    for row in client.query(KEYS_SQL, &[]).await? {
+        if let Some(table) = tables.get_mut(&row.try_get(0)?) {
+            add_key(table, UniqueKey { primary: row.try_get(1)?, columns: row.try_get(2)? });
+        }
+    }
+    for row in client.query(FOREIGN_KEYS_SQL, &[]).await? {
+        let key = ForeignKey { columns: row.try_get(1)?, schema: row.try_get(2)?, table: row.try_get(3)?, referenced: row.try_get(4)? };
+        if let Some(table) = tables.get_mut(&row.try_get(0)?)
+            && !table.foreign_keys.contains(&key)
+        {
+            table.foreign_keys.push(key);
+        }
+    }
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    for row in client.query(INHERITS_SQL, &[]).await? {
+        edges.push((row.try_get(0)?, row.try_get(1)?));
+    }
+    link(&mut tables, &edges);
+
+    let oids: Vec<u32> = tables.keys().copied().collect();
+    for (oid, fingerprint) in fingerprints(client, &oids).await? {
+        if let Some(table) = tables.get_mut(&oid) {
+            table.fingerprint = fingerprint;
+        }
+    }
+    let mut tables: Vec<Table> = tables.into_values().collect();
+    tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    Ok(Catalog { server_version, server_version_num: number, server_encoding: server.try_get(2)?, database: server.try_get(3)?, tables })
+}
+
+fn table(row: &Row) -> Result<Table, Error> {
+    let kind = match row.try_get(3)? {
+        "r" => Kind::Ordinary,
+        "p" => Kind::Partitioned,
+        "f" => Kind::Foreign,
+        "v" => Kind::View,
+        "m" => Kind::MaterializedView,
+        _ => Kind::Other,
+    };
+    Ok(Table {
+        oid: row.try_get(0)?,
+        schema: row.try_get(1)?,
+        name: row.try_get(2)?,
+        kind,
+        columns: Vec::new(),
+        unique_keys: Vec::new(),
+        foreign_keys: Vec::new(),
+        inherits: false,
+        parents: Vec::new(),
+        row_security: row.try_get(4)?,
+        has_rules: row.try_get(5)?,
+        selectable: row.try_get(6)?,
+        writable: row.try_get(7)?,
+        fingerprint: String::new(),
+    })
+}
+
+fn column(row: &Row) -> Result<Column, Error> {
+    Ok(Column {
+        name: row.try_get(2)?,
+        number: row.try_get(1)?,
+        data_type: type_of(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?),
+        not_null: row.try_get(6)?,
+        deterministic_collation: row.try_get(7)?,
+        is_virtual: row.try_get(8)?,
+        is_domain: row.try_get(9)?,
+        selectable: row.try_get(10)?,
+    })
+}
+
+fn add_key(table: &mut Table, key: UniqueKey) {
+    match table.unique_keys.iter_mut().find(|k| k.columns == key.columns) {
+        Some(known) => known.primary |= key.primary,
+        None => table.unique_keys.push(key),
+    }
+}
+
+/// Marks inheritance, and takes NOT NULL away where a foreign table, which enforces nothing, may hold some of the rows.
+fn link(tables: &mut BTreeMap<u32, Table>, edges: &[(u32, u32)]) {
+    let kinds: BTreeMap<u32, Kind> = tables.iter().map(|(oid, t)| (*oid, t.kind)).collect();
+    let mut unenforced: BTreeSet<u32> = kinds.iter().filter(|(_, k)| **k == Kind::Foreign).map(|(oid, _)| *oid).collect();
+    for (child, parent) in edges {
+        // A parent outside the snapshot (another session's, or dropped this moment) counts as plain inheritance: nothing is proved.
+        let declarative = kinds.get(parent) == Some(&Kind::Partitioned);
+        for oid in [child, parent] {
+            if let Some(table) = tables.get_mut(oid) {
+                table.inherits |= !declarative;
+            }
+        }
+        if let Some(table) = tables.get_mut(child) {
+            table.parents.push(*parent);
+        }
+    }
+    loop {
+        let known = unenforced.len();
+        unenforced.extend(edges.iter().filter(|(child, _)| unenforced.contains(child)).map(|(_, parent)| *parent).collect::<Vec<_>>());
+        if unenforced.len() == known {
+            break;
+        }
+    }
+    for (_, table) in tables.iter_mut().filter(|(oid, _)| unenforced.contains(oid)) {
+        table.columns.iter_mut().for_each(|c| c.not_null = false);
+    }
+}
+
+const SERVER_SQL: &str = "SELECT pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_version_num')::int4, \
+    pg_catalog.current_setting('server_encoding'), pg_catalog.current_database()::text";
+
+// Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions.
+const TABLES_SQL: &str = r#"
+SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity OR c.relforcerowsecurity,
+       EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid),
+       COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT'), false),
+       COALESCE(pg_catalog.has_table_privilege(c.oid, $1::text) OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT,UPDATE,REFERENCES'), true)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'"#;
+
+// Since 18 attnotnull is also set by a NOT NULL constraint that is NOT VALID. A string type from an extension (citext) has its own idea of equality.
+const COLUMNS_SQL: &str = r#"
+SELECT a.attrelid, a.attnum, a.attname::text, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod),
+       a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint o
+           WHERE o.conrelid = a.attrelid AND o.contype = 'n' AND NOT o.convalidated AND a.attnum = ANY (o.conkey)),
+       COALESCE(k.collisdeterministic, true) AND NOT (t.typcategory = 'S' AND t.oid >= 16384),
+       a.attgenerated NOT IN ('', 's'), t.typtype = 'd', COALESCE(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false)
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+     JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
+WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 'm')
+      AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
+ORDER BY a.attrelid, a.attnum"#;
+
+// A key only by btree, by each type's own equality and a collation as strict as the column's. WITHOUT OVERLAPS of 18 is unique *and* an exclusion.
+const KEYS_SQL: &str = r#"
+SELECT x.indrelid, x.indisprimary,
+       ARRAY(SELECT a.attname::text FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n] ORDER BY i.n)
+FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
+WHERE x.indisunique AND x.indisvalid AND x.indisready AND x.indislive AND x.indimmediate AND NOT x.indisexclusion
+      AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree'
+      AND NOT EXISTS (SELECT FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
+            LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n] AND a.attnum > 0
+            LEFT JOIN pg_catalog.pg_opclass o ON o.oid = x.indclass[i.n]
+            LEFT JOIN pg_catalog.pg_collation ic ON ic.oid = x.indcollation[i.n]
+            LEFT JOIN pg_catalog.pg_collation ac ON ac.oid = a.attcollation
+            WHERE a.attnum IS NULL OR NOT COALESCE(o.opcdefault, false)
+               OR (x.indcollation[i.n] <> a.attcollation
+                   AND NOT (COALESCE(ic.collisdeterministic, false) AND COALESCE(ac.collisdeterministic, false))))
+ORDER BY x.indrelid, x.indisprimary DESC, x.indexrelid"#;
+
+const FOREIGN_KEYS_SQL: &str = r#"
+SELECT o.conrelid,
+       ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(o.conkey) WITH ORDINALITY AS k(n, i)
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = o.conrelid AND a.attnum = k.n ORDER BY k.i),
+       n.nspname::text, c.relname::text,
+       ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(o.confkey) WITH ORDINALITY AS k(n, i)
+             JOIN pg_catalog.pg_attribute a ON a.attrelid = o.confrelid AND a.attnum = k.n ORDER BY k.i)
+FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.confrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE o.contype = 'f' AND o.convalidated ORDER BY o.conrelid, o.oid"#;
+
+const INHERITS_SQL: &str = "SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits ORDER BY inhrelid, inhseqno";

@@ -1,0 +1,81 @@
+//! Reads a type as pg_attribute stores it: the OID of a pg_type and its modifier.
+
+use super::Type;
+
+/// The type of a column from `atttypid`, `atttypmod` and what `format_type` prints.
+pub fn type_of(oid: u32, modifier: i32, name: &str) -> Type {
+    match oid {
+        16 => Type::Bool,
+        21 => Type::Int2,
+        23 => Type::Int4,
+        20 => Type::Int8,
+        1700 => Type::Numeric(numeric(modifier)),
+        700 => Type::Float4,
+        701 => Type::Float8,
+        25 => Type::Text,
+        1043 => Type::Varchar(length(modifier)),
+        2950 => Type::Uuid,
+        1082 => Type::Date,
+        1114 => Type::Timestamp,
+        1184 => Type::Timestamptz,
+        1186 => Type::Interval,
+        1042 => match length(modifier) {
+            Some(n) => Type::Char(n),
+            None => Type::Other { oid, name: name.to_owned() },
+        },
+        _ => Type::Other { oid, name: name.to_owned() },
+    }
+}
+
+/// Modifiers of character types count a header of four bytes.
+fn length(modifier: i32) -> Option<u32> {
+    u32::try_from(modifier).ok()?.checked_sub(4)
+}
+
+/// Precision in the high half, scale as a signed number of eleven bits in the low half.
+fn numeric(modifier: i32) -> Option<(u16, i16)> {
+    let packed = u32::try_from(modifier).ok()?.checked_sub(4)?;
+    let precision = u16::try_from(packed >> 16).ok()?;
+    let scale = i16::try_from(packed & 0x7ff).ok()?;
+    Some((precision, (scale ^ 1024) - 1024))
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bool => f.write_str("boolean"),
+            Self::Int2 => f.write_str("smallint"),
+            Self::Int4 => f.write_str("integer"),
+            Self::Int8 => f.write_str("bigint"),
+            Self::Numeric(None) => f.write_str("numeric"),
+            Self::Numeric(Some((precision, scale))) => write!(f, "numeric({precision},{scale})"),
+            Self::Float4 => f.write_str("real"),
+            Self::Float8 => f.write_str("double precision"),
+            Self::Text => f.write_str("text"),
+            Self::Varchar(None) => f.write_str("character varying"),
+            Self::Varchar(Some(n)) => write!(f, "character varying({n})"),
+            Self::Char(n) => write!(f, "character({n})"),
+            Self::Uuid => f.write_str("uuid"),
+            Self::Date => f.write_str("date"),
+            Self::Timestamp => f.write_str("timestamp without time zone"),
+            Self::Timestamptz => f.write_str("timestamp with time zone"),
+            Self::Interval => f.write_str("interval"),
+            Self::Other { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modifiers_are_read_as_postgresql_writes_them() {
+        assert_eq!(type_of(1700, (7 << 16 | 2) + 4, ""), Type::Numeric(Some((7, 2))));
+        assert_eq!(type_of(1700, (3 << 16 | (-2 & 0x7ff)) + 4, ""), Type::Numeric(Some((3, -2))));
+        assert_eq!(type_of(1700, -1, ""), Type::Numeric(None));
+        assert_eq!(type_of(1043, 24, ""), Type::Varchar(Some(20)));
+        assert_eq!(type_of(1042, 5, ""), Type::Char(1));
+        assert_eq!(type_of(1042, -1, "bpchar"), Type::Other { oid: 1042, name: "bpchar".to_owned() });
+    }
+}

@@ -1,0 +1,115 @@
+//! Compares a policy file with the catalog of the database, and makes the checked policy from both.
+
+mod columns;
+mod domains;
+mod relations;
+mod units;
+
+pub use domains::DomainReader;
+
+use super::error::{At, Findings, PolicyError};
+use super::file::{File, TableEntry, TableRule};
+use super::{Policy, Protection, Table, version};
+use crate::catalog::{self, Catalog};
+use domains::Domains;
+
+/// A policy that holds, and what its owner should still look at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    pub policy: Policy,
+    pub warnings: Vec<PolicyError>,
+}
+
+/// One table of the file with what the catalog knows of it.
+#[derive(Clone, Copy)]
+struct Listed<'a> {
+    entry: &'a TableEntry,
+    relation: &'a catalog::Table,
+}
+
+impl Listed<'_> {
+    fn name(&self) -> String {
+        format!("{}.{}", self.entry.schema, self.entry.name)
+    }
+
+    fn is_public(&self) -> bool {
+        self.entry.rule == TableRule::Public
+    }
+}
+
+/// Checks every table, unit, path, column, bound and domain; reads the domains from their public tables. All errors are reported at once.
+pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) -> Result<Checked, Vec<PolicyError>> {
+    let mut findings = Findings::new(&file.name);
+    if catalog.server_encoding != "UTF8" {
+        let found = &catalog.server_encoding;
+        findings.error(
+            file.database_place,
+            format!("the database has the encoding {found}; pgveil needs UTF8, in which every text can be read without an error"),
+        );
+    }
+    let listed = relations::find(file, catalog, &mut findings);
+    relations::check(file, catalog, &listed, &mut findings);
+    let units = units::check(file, &listed, &mut findings);
+
+    let mut domains = Domains::new(reader, &listed, file.limits.groups);
+    let mut tables = Vec::new();
+    for (table, unit) in listed.iter().zip(units) {
+        let columns = columns::check(table, &listed, file.limits.groups, &mut domains, &mut findings).await;
+        let protection = match (table.is_public(), unit) {
+            (true, _) => Protection::Public,
+            (false, Some(unit)) => Protection::Private(unit),
+            // Without a unit there is an error already, so this table reaches no policy.
+            (false, None) => continue,
+        };
+        tables.push(Table {
+            oid: table.relation.oid,
+            schema: table.relation.schema.clone(),
+            name: table.relation.name.clone(),
+            protection,
+            columns,
+            unique_keys: table.relation.unique_keys.clone(),
+            fingerprint: table.relation.fingerprint.clone(),
+        });
+    }
+    if !findings.errors.is_empty() {
+        return Err(findings.into_errors());
+    }
+    let mut policy = Policy {
+        version: String::new(),
+        database_url: file.database_url.clone(),
+        ledger_url: file.ledger_url.clone(),
+        shadow_url: file.shadow_url.clone(),
+        privacy: file.privacy.clone(),
+        roles: file.roles.clone(),
+        tables,
+        limits: file.limits.clone(),
+    };
+    policy.version = version::digest(&policy);
+    Ok(Checked { policy, warnings: findings.warnings })
+}
+
+/// `a, b, c`, cut where a list gets long.
+fn enumerate<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 12;
+    let names: Vec<&str> = names.collect();
+    match names.get(..SHOWN) {
+        Some(shown) if names.len() > SHOWN => format!("{} and {} more", shown.join(", "), names.len() - SHOWN),
+        _ => names.join(", "),
+    }
+}
+
+/// The column of this name, or an error that lists the columns there are.
+fn find_column<'a>(relation: &'a catalog::Table, name: &At<&str>, findings: &mut Findings) -> Option<&'a catalog::Column> {
+    let found = relation.column(name.value);
+    if found.is_none() {
+        let columns = enumerate(relation.columns.iter().map(|c| c.name.as_str()));
+        findings.error(
+            name.place,
+            format!("column \"{}\" does not exist in {}.{}; its columns are {columns}", name.value, relation.schema, relation.name),
+        );
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

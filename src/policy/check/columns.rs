@@ -1,0 +1,195 @@
+//! Which columns of a table are shown, and what their bounds and values are in their own types.
+
+use super::super::error::{At, Findings, Place};
+use super::super::file::{ColumnEntry, ColumnRule, Literal, TableRule, UnitRule};
+use super::super::scalar;
+use super::super::{Bounds, Column, Scalar};
+use super::domains::Domains;
+use super::{Listed, find_column};
+use crate::catalog;
+
+/// The visible columns of the table, in the table's order.
+pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, domains: &mut Domains<'_>, findings: &mut Findings) -> Vec<Column> {
+    let TableRule::Private { columns, shows_other_columns, .. } = &table.entry.rule else {
+        return public(table, findings);
+    };
+    for entry in columns {
+        find_column(table.relation, &At { place: entry.place, value: entry.name.as_str() }, findings);
+    }
+    let needed = needed(table, listed);
+    let mut shown = Vec::new();
+    for column in &table.relation.columns {
+        let entry = columns.iter().find(|e| e.name == column.name);
+        let is_needed = needed.contains(&column.name.as_str());
+        let place = entry.map_or(table.entry.place, |e| e.place);
+        match entry.map(|e| &e.rule) {
+            Some(ColumnRule::Hidden) if is_needed => {
+                findings.error(place, format!("column \"{}\" is the unit of {} or on a path to it, and cannot be hidden", column.name, table.name()));
+                continue;
+            }
+            Some(ColumnRule::Hidden) => continue,
+            Some(_) => {}
+            // What nobody named is shown only where it can be read.
+            None if is_needed || (*shows_other_columns && column.selectable && !column.is_virtual) => {}
+            None => continue,
+        }
+        if !readable(table, column, entry, findings) {
+            continue;
+        }
+        let mut made = bare(column);
+        if let Some(entry) = entry {
+            nullability(entry, column, findings);
+            rule(entry, column, &mut made, values_max, domains, findings).await;
+        }
+        shown.push(made);
+    }
+    shown
+}
+
+/// A public table shows every column that the role can read.
+fn public(table: &Listed<'_>, findings: &mut Findings) -> Vec<Column> {
+    let columns: Vec<Column> = table.relation.columns.iter().filter(|c| c.selectable).map(bare).collect();
+    if columns.is_empty() && table.relation.selectable {
+        findings.error(table.entry.place, format!("{} has no columns to show", table.name()));
+    }
+    columns
+}
+
+fn bare(column: &catalog::Column) -> Column {
+    Column {
+        name: column.name.clone(),
+        data_type: column.data_type.clone(),
+        not_null: column.not_null,
+        deterministic_collation: column.deterministic_collation,
+        bounds: None,
+        domain: None,
+    }
+}
+
+/// The columns that the proxy itself joins or groups by: the unit, the table's own path, and where the paths of others arrive.
+fn needed<'a>(table: &Listed<'a>, listed: &[Listed<'a>]) -> Vec<&'a str> {
+    let mut needed = Vec::new();
+    for other in listed {
+        let TableRule::Private { unit, .. } = &other.entry.rule else { continue };
+        let is_own = other.relation.oid == table.relation.oid;
+        match unit {
+            UnitRule::Column(name) if is_own => needed.push(name.value.as_str()),
+            UnitRule::Column(_) => {}
+            UnitRule::Path { steps, .. } => {
+                if is_own && let Some(first) = steps.first() {
+                    needed.push(first.value.column.as_str());
+                }
+                let arrives = |s: &&At<_>| step_arrives(s, table);
+                needed.extend(steps.iter().filter(arrives).map(|s| s.value.referenced.as_str()));
+            }
+        }
+    }
+    needed
+}
+
+fn step_arrives(step: &At<super::super::file::PathStep>, table: &Listed<'_>) -> bool {
+    (&step.value.schema, &step.value.table) == (&table.relation.schema, &table.relation.name)
+}
+
+fn readable(table: &Listed<'_>, column: &catalog::Column, entry: Option<&ColumnEntry>, findings: &mut Findings) -> bool {
+    let place = entry.map_or(table.entry.place, |e| e.place);
+    // A table that cannot be read at all has its error already.
+    if !column.selectable && table.relation.selectable {
+        findings.error(place, format!("the database role may not SELECT column \"{}\" of {}", column.name, table.name()));
+    }
+    // A unit or path column that is virtual has its error already.
+    if column.is_virtual && entry.is_some() {
+        findings.error(
+            place,
+            format!("column \"{}\" of {} is a virtual generated column: reading it may fail on a row; hide it", column.name, table.name()),
+        );
+    }
+    column.selectable && !column.is_virtual
+}
+
+fn nullability(entry: &ColumnEntry, column: &catalog::Column, findings: &mut Findings) {
+    if let Some(nullable) = &entry.nullable
+        && !nullable.value
+        && !column.not_null
+    {
+        findings.error(
+            nullable.place,
+            format!("column \"{}\" may be NULL: the database has no valid NOT NULL constraint for every row of it", column.name),
+        );
+    }
+}
+
+async fn rule(entry: &ColumnEntry, column: &catalog::Column, made: &mut Column, values_max: u32, domains: &mut Domains<'_>, findings: &mut Findings) {
+    match &entry.rule {
+        ColumnRule::Hidden | ColumnRule::Visible => {}
+        ColumnRule::Bounds { place, lower, upper } => made.bounds = bounds(column, *place, lower, upper, findings),
+        ColumnRule::Values(values) => {
+            if is_listable(column, entry.place, findings) {
+                made.domain = declared(column, values, entry.place, values_max, findings);
+            }
+        }
+        ColumnRule::Domain(name) => {
+            if is_listable(column, name.place, findings) {
+                made.domain = domains.values(name, column, findings).await;
+            }
+        }
+    }
+}
+
+fn is_listable(column: &catalog::Column, place: Place, findings: &mut Findings) -> bool {
+    if !scalar::is_listable(&column.data_type) {
+        findings.error(place, format!("column \"{}\" is {}, for which a list of values is not offered", column.name, column.data_type));
+        return false;
+    }
+    if !column.deterministic_collation {
+        findings.error(
+            place,
+            format!("column \"{}\" has a collation that is not deterministic: two spellings of a value may count as equal", column.name),
+        );
+        return false;
+    }
+    true
+}
+
+fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &At<Literal>, findings: &mut Findings) -> Option<Bounds> {
+    if !scalar::is_ordered(&column.data_type) {
+        findings.error(place, format!("column \"{}\" is {}; bounds are for numbers, dates and timestamps", column.name, column.data_type));
+        return None;
+    }
+    let lower = constant(column, "the lower bound", lower, findings);
+    let upper = constant(column, "the upper bound", upper, findings);
+    let bounds = Bounds { lower: lower?, upper: upper? };
+    if scalar::compare(&bounds.lower, &bounds.upper) != Some(std::cmp::Ordering::Less) {
+        findings.error(place, format!("bounds of column \"{}\": the lower bound must be below the upper bound", column.name));
+        return None;
+    }
+    Some(bounds)
+}
+
+fn declared(column: &catalog::Column, values: &[At<Literal>], place: Place, max: u32, findings: &mut Findings) -> Option<Vec<Scalar>> {
+    if values.len() > max as usize {
+        findings.error(place, format!("column \"{}\" has more than {max} values (limits.groups)", column.name));
+        return None;
+    }
+    let mut read = Vec::with_capacity(values.len());
+    for literal in values {
+        let Some(value) = constant(column, "a value", literal, findings) else { continue };
+        if read.contains(&value) {
+            findings.error(literal.place, format!("value \"{}\" of column \"{}\" is given twice", literal.value.text, column.name));
+        } else {
+            read.push(value);
+        }
+    }
+    (read.len() == values.len()).then_some(read)
+}
+
+fn constant(column: &catalog::Column, what: &str, literal: &At<Literal>, findings: &mut Findings) -> Option<Scalar> {
+    match scalar::parse(&column.data_type, &literal.value.text) {
+        Ok(value) => Some(value),
+        Err(wanted) => {
+            let (name, data_type, text) = (&column.name, &column.data_type, &literal.value.text);
+            findings.error(literal.place, format!("{what} of column \"{name}\" ({data_type}) must be {wanted}, not \"{text}\""));
+            None
+        }
+    }
+}

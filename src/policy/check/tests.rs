@@ -1,0 +1,122 @@
+//! What needs no server: a hand-made catalog, and domains from a test's own rows.
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::catalog::{Column, Error, Kind, Type, UniqueKey};
+
+struct Rows(Result<Vec<Option<&'static str>>, &'static str>);
+
+#[async_trait]
+impl DomainReader for Rows {
+    async fn read(&self, _: &str, _: &str, _: &str, _: u32) -> Result<Vec<Option<String>>, Error> {
+        match &self.0 {
+            Ok(rows) => Ok(rows.iter().map(|r| r.map(str::to_owned)).collect()),
+            Err(version) => Err(Error::TooOld((*version).to_owned())),
+        }
+    }
+}
+
+fn column(name: &str, data_type: Type) -> Column {
+    let number = 1;
+    let name = name.to_owned();
+    Column { name, number, data_type, not_null: true, deterministic_collation: true, is_virtual: false, is_domain: false, selectable: true }
+}
+
+fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {
+    catalog::Table {
+        oid,
+        schema: "s".to_owned(),
+        name: name.to_owned(),
+        kind: Kind::Ordinary,
+        unique_keys: vec![UniqueKey { columns: vec![columns[0].name.clone()], primary: true }],
+        columns,
+        foreign_keys: Vec::new(),
+        inherits: false,
+        parents: Vec::new(),
+        row_security: false,
+        has_rules: false,
+        selectable: true,
+        writable: false,
+        fingerprint: format!("f{oid}"),
+    }
+}
+
+fn catalog() -> Catalog {
+    let people = table(1, "people", vec![column("id", Type::Int8), column("price", Type::Numeric(None))]);
+    let codes = table(2, "codes", vec![column("price", Type::Numeric(Some((9, 2))))]);
+    Catalog {
+        server_version: "15.1".to_owned(),
+        server_version_num: 150_001,
+        server_encoding: "UTF8".to_owned(),
+        database: "d".to_owned(),
+        tables: vec![codes, people],
+    }
+}
+
+fn file(columns: &str) -> File {
+    let text = format!(
+        "version: 1
+privacy: {{unit: p, budget: {{epsilon: 1, delta: 1e-6}}}}
+roles: [{{name: a, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
+tables:
+  s.codes: public
+  s.people: {{unit: id, {columns}}}"
+    );
+    File::parse("p.yaml", &text, |_| None).unwrap()
+}
+
+async fn errors(file: &File, catalog: &Catalog, rows: Rows) -> Vec<String> {
+    check(file, catalog, &rows).await.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+const DOMAIN: &str = "columns: {price: {domain: s.codes.price}}";
+
+#[tokio::test]
+async fn domains_are_canonical_sorted_and_distinct() {
+    let rows = Rows(Ok(vec![Some("10.00"), None, Some("9.5"), Some("9.50"), Some("-1")]));
+    let checked = check(&file(DOMAIN), &catalog(), &rows).await.unwrap();
+    let domain = checked.policy.table("s", "people").and_then(|t| t.columns[1].domain.clone());
+    assert_eq!(domain, Some(["-1", "9.5", "10"].map(|d| super::super::Scalar::Decimal(d.to_owned())).to_vec()));
+}
+
+#[tokio::test]
+async fn a_domain_that_cannot_be_read_is_an_error() {
+    let found = errors(&file(DOMAIN), &catalog(), Rows(Err("9.6"))).await;
+    assert_eq!(found, ["p.yaml:6:50: domain s.codes.price cannot be read: PostgreSQL 9.6 is too old: pgveil needs version 12 or later"]);
+    let found = errors(&file(DOMAIN), &catalog(), Rows(Ok(vec![Some("NaN")]))).await;
+    assert!(found[0].starts_with("p.yaml:6:50: domain s.codes.price holds \"NaN\", but column \"price\" needs a finite decimal number"), "{found:?}");
+}
+
+#[tokio::test]
+async fn the_encoding_must_be_utf8() {
+    let mut catalog = catalog();
+    catalog.server_encoding = "SQL_ASCII".to_owned();
+    let found = errors(&file(DOMAIN), &catalog, Rows(Ok(vec![Some("1")]))).await;
+    assert!(found.len() == 1 && found[0].starts_with("p.yaml:1:1: the database has the encoding SQL_ASCII; pgveil needs UTF8"), "{found:?}");
+}
+
+#[tokio::test]
+async fn virtual_generated_columns_are_not_shown() {
+    let mut catalog = catalog();
+    catalog.tables[1].columns[1].is_virtual = true;
+    let found = errors(&file("columns: {price: visible}"), &catalog, Rows(Ok(Vec::new()))).await;
+    assert!(found.len() == 1 && found[0].starts_with("p.yaml:6:34: column \"price\" of s.people is a virtual generated column"), "{found:?}");
+    let checked = check(&file("other_columns: visible"), &catalog, &Rows(Ok(Vec::new()))).await.unwrap();
+    assert_eq!(checked.policy.table("s", "people").map(|t| t.columns.len()), Some(1));
+    catalog.tables[1].columns[0].is_virtual = true;
+    let found = errors(&file("rows_per_unit: 1"), &catalog, Rows(Ok(Vec::new()))).await;
+    assert!(found[0].starts_with("p.yaml:6:20: column \"id\" of s.people cannot be the unit: it is a virtual generated column"), "{found:?}");
+}
+
+#[tokio::test]
+async fn passwords_and_addresses_are_no_part_of_the_version() {
+    let rows = Rows(Ok(vec![Some("1")]));
+    let first = check(&file(DOMAIN), &catalog(), &rows).await.unwrap().policy;
+    let mut other = file(DOMAIN);
+    other.roles[0].verifier = "x".to_owned();
+    other.database_url = Some("postgres://elsewhere".to_owned());
+    assert_eq!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);
+    other.privacy.data_version = "2".to_owned();
+    assert_ne!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);
+}

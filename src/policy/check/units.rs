@@ -1,0 +1,213 @@
+//! Whose rows a private table holds: the unit column, or the path to it.
+
+use super::super::error::{At, Findings, Place};
+use super::super::file::{File, PathStep, TableRule, UnitRule};
+use super::super::{Step, Unit};
+use super::{Listed, find_column};
+use crate::catalog::{Column, Kind, Type};
+
+/// The unit of each listed table, in their order; `None` for public tables and where an error was noted.
+pub fn check(file: &File, listed: &[Listed<'_>], findings: &mut Findings) -> Vec<Option<Unit>> {
+    let units = listed.iter().map(|table| unit(file, table, listed, findings)).collect::<Vec<_>>();
+    one_unit(listed, &units, findings);
+    units
+}
+
+fn unit(file: &File, table: &Listed<'_>, listed: &[Listed<'_>], findings: &mut Findings) -> Option<Unit> {
+    let TableRule::Private { unit, rows_per_unit, .. } = &table.entry.rule else { return None };
+    let (path, column, data_type, is_primary_key) = match unit {
+        UnitRule::Column(name) => {
+            let column = unit_column(table, name, findings)?;
+            (Vec::new(), column.name.clone(), column.data_type.clone(), is_primary_key(table, column))
+        }
+        UnitRule::Path { steps, trusted } => {
+            let column = follow(table, steps, *trusted, listed, findings)?;
+            let path = steps.iter().map(|s| made(&s.value)).collect();
+            (path, column.name.clone(), column.data_type.clone(), false)
+        }
+    };
+    let rows_per_unit = match rows_per_unit {
+        Some(rows) if is_primary_key && rows.value != 1 => {
+            findings
+                .warning(rows.place, format!("the unit is the primary key of {}, so a unit has one row; rows_per_unit is taken as 1", table.name()));
+            1
+        }
+        Some(rows) => rows.value,
+        None if is_primary_key => 1,
+        None => {
+            let default = file.limits.rows_per_unit;
+            let name = table.name();
+            findings.warning(
+                table.entry.place,
+                format!("{name} has no rows_per_unit, so limits.rows_per_unit ({default}) holds; the true number gives less noise"),
+            );
+            default
+        }
+    };
+    Some(Unit { path, column, data_type, is_primary_key, rows_per_unit })
+}
+
+fn made(step: &PathStep) -> Step {
+    Step { column: step.column.clone(), schema: step.schema.clone(), table: step.table.clone(), referenced: step.referenced.clone() }
+}
+
+/// A column that can be a unit: two values are equal exactly if they are the same.
+fn unit_column<'a>(table: &Listed<'a>, name: &At<String>, findings: &mut Findings) -> Option<&'a Column> {
+    let column = find_column(table.relation, &At { place: name.place, value: name.value.as_str() }, findings)?;
+    match unfit(column) {
+        None => Some(column),
+        Some(why) => {
+            findings.error(name.place, format!("column \"{}\" of {} cannot be the unit: {why}", column.name, table.name()));
+            None
+        }
+    }
+}
+
+/// Why equality of this column does not tell units apart.
+fn unfit(column: &Column) -> Option<String> {
+    let data_type = &column.data_type;
+    if column.is_domain {
+        return Some(format!("its type {data_type} is a domain; use a column of the type beneath it"));
+    }
+    if column.is_virtual {
+        return Some("it is a virtual generated column, whose value is stored nowhere".to_owned());
+    }
+    match data_type {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz => None,
+        Type::Text | Type::Varchar(_) if !column.deterministic_collation => {
+            Some("its collation is not deterministic, so that different texts may count as equal".to_owned())
+        }
+        Type::Text | Type::Varchar(_) => None,
+        Type::Float4 | Type::Float8 => Some(format!("{data_type} rounds, so that different units may become equal")),
+        Type::Char(_) => Some(format!("{data_type} pads with blanks, so that different texts may count as equal")),
+        Type::Bool | Type::Interval | Type::Other { .. } => {
+            Some(format!("{data_type} is not offered as a unit; integer, numeric, text, uuid, date and timestamp types are"))
+        }
+    }
+}
+
+/// The one fact that saves a clip: the unit alone is the whole primary key of an ordinary table that no other table adds rows to.
+fn is_primary_key(table: &Listed<'_>, unit: &Column) -> bool {
+    let relation = table.relation;
+    relation.kind == Kind::Ordinary
+        && !relation.inherits
+        && relation.parents.is_empty()
+        && unit.not_null
+        && relation.unique_keys.iter().any(|k| k.primary && k.columns == [unit.name.as_str()])
+}
+
+/// Walks a path to the column that is the unit.
+fn follow<'a>(table: &Listed<'a>, steps: &[At<PathStep>], trusted: bool, listed: &[Listed<'a>], findings: &mut Findings) -> Option<&'a Column> {
+    let mut current = *table;
+    for (done, step) in steps.iter().enumerate() {
+        let target = one_step(&current, step, trusted, listed, findings)?;
+        let rest = steps.get(done + 1..).unwrap_or_default();
+        match (&target.entry.rule, rest) {
+            (TableRule::Public, _) => {
+                findings.error(
+                    step.place,
+                    format!("the path leads through the public table {}; a unit is carried by private tables only", target.name()),
+                );
+                return None;
+            }
+            (TableRule::Private { unit: UnitRule::Column(name), .. }, []) => return unit_column(&target, name, &mut Findings::new("")),
+            (TableRule::Private { unit: UnitRule::Path { steps: onward, .. }, .. }, rest) if same_steps(onward, rest) => current = target,
+            (TableRule::Private { .. }, _) => {
+                let (name, target) = (table.name(), target.name());
+                findings.error(
+                    step.place,
+                    format!("the path of {name} must go on from {target} exactly as the unit of {target} does; two ways are two units"),
+                );
+                return None;
+            }
+        }
+    }
+    None
+}
+
+fn same_steps(a: &[At<PathStep>], b: &[At<PathStep>]) -> bool {
+    !a.is_empty() && a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.value == b.value)
+}
+
+fn one_step<'a>(from: &Listed<'a>, step: &At<PathStep>, trusted: bool, listed: &[Listed<'a>], findings: &mut Findings) -> Option<Listed<'a>> {
+    let (place, PathStep { column, schema, table, referenced }) = (step.place, &step.value);
+    let Some(target) = listed.iter().find(|t| (&t.relation.schema, &t.relation.name) == (schema, table)).copied() else {
+        findings
+            .error(place, format!("the path leads to {schema}.{table}, which is not a table of this policy; list it under tables with its own unit"));
+        return None;
+    };
+    let column = find_column(from.relation, &At { place, value: column.as_str() }, findings);
+    let referenced = find_column(target.relation, &At { place, value: referenced.as_str() }, findings);
+    let (column, referenced) = (column?, referenced?);
+    let wrong = step_is_wrong(from, column, &target, referenced, trusted);
+    if let Some(why) = wrong {
+        findings.error(place, why);
+        return None;
+    }
+    Some(target)
+}
+
+fn step_is_wrong(from: &Listed<'_>, column: &Column, target: &Listed<'_>, referenced: &Column, trusted: bool) -> Option<String> {
+    let end = format!("{}.{}", target.name(), referenced.name);
+    if let Some((column, why)) = [column, referenced].into_iter().find_map(|c| Some((c, unfit(c)?))) {
+        return Some(format!("column \"{}\" cannot be on the path of a unit: {why}", column.name));
+    }
+    if family(&column.data_type) != family(&referenced.data_type) {
+        let (a, b) = (&column.data_type, &referenced.data_type);
+        return Some(format!("column \"{}\" is {a} but {end} is {b}; a path joins columns of one type", column.name));
+    }
+    if !target.relation.is_unique(&[&referenced.name]) {
+        return Some(format!(
+            "{end} is not unique by itself, so that a row could belong to several units; a path needs a primary key or a valid unique constraint there"
+        ));
+    }
+    let is_key = from.relation.foreign_keys.iter().any(|k| {
+        k.columns == [column.name.as_str()]
+            && k.referenced == [referenced.name.as_str()]
+            && k.schema == target.relation.schema
+            && k.table == target.relation.name
+    });
+    if !is_key && !trusted {
+        let column = format!("{}.{}", from.name(), column.name);
+        return Some(format!(
+            "{column} has no valid foreign key to {end}; add one, or write `unit: {{path: […], trusted_path: true}}` if you know it holds"
+        ));
+    }
+    None
+}
+
+/// The type without its length or precision, which play no part in equality.
+fn family(data_type: &Type) -> Type {
+    match data_type {
+        Type::Varchar(_) => Type::Varchar(None),
+        Type::Numeric(_) => Type::Numeric(None),
+        other => other.clone(),
+    }
+}
+
+/// A policy protects one sort of unit: where several tables carry it themselves, their unit columns have one type, and one name or a foreign key between them.
+fn one_unit(listed: &[Listed<'_>], units: &[Option<Unit>], findings: &mut Findings) {
+    let mut carriers: Vec<(&Listed<'_>, &Unit, Place)> = Vec::new();
+    for (table, unit) in listed.iter().zip(units) {
+        let (Some(unit), TableRule::Private { unit: UnitRule::Column(name), .. }) = (unit, &table.entry.rule) else { continue };
+        carriers.push((table, unit, name.place));
+    }
+    let Some(((first, first_unit, _), others)) = carriers.split_first() else { return };
+    for (position, (table, unit, place)) in others.iter().enumerate() {
+        let earlier = carriers.iter().take(position + 1);
+        let related = earlier.clone().any(|(t, u, _)| u.column == unit.column || refers(table, unit, t, u) || refers(t, u, table, unit));
+        if !related || family(&unit.data_type) != family(&first_unit.data_type) {
+            let (a, b) = (format!("{}.{}", first.name(), first_unit.column), format!("{}.{}", table.name(), unit.column));
+            findings.error(*place, format!("a policy protects one unit, but {a} and {b} look like two: give them one type, and one name or a foreign key between them, or use a path"));
+        }
+    }
+}
+
+fn refers(from: &Listed<'_>, unit: &Unit, to: &Listed<'_>, target: &Unit) -> bool {
+    from.relation.foreign_keys.iter().any(|k| {
+        k.columns == [unit.column.as_str()]
+            && k.referenced == [target.column.as_str()]
+            && k.schema == to.relation.schema
+            && k.table == to.relation.name
+    })
+}

@@ -1,0 +1,64 @@
+//! One finding in a policy file: where, what, and what was wanted.
+
+use std::fmt;
+
+/// A position in the policy file; both count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Place {
+    /// The first character of the file, for findings about the whole.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
+/// A value and where the policy file says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At<T> {
+    pub place: Place,
+    pub value: T,
+}
+
+/// One error or warning about a policy file. The message never holds a secret: no password, no value of an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct PolicyError {
+    pub file: String,
+    pub place: Place,
+    pub message: String,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.place.line, self.place.column, self.message)
+    }
+}
+
+/// Collects what is wrong, so that one look at the file repairs all of it.
+#[derive(Debug)]
+pub(super) struct Findings {
+    file: String,
+    pub errors: Vec<PolicyError>,
+    pub warnings: Vec<PolicyError>,
+}
+
+impl Findings {
+    pub fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    pub fn error(&mut self, place: Place, message: impl Into<String>) {
+        self.errors.push(PolicyError { file: self.file.clone(), place, message: message.into() });
+    }
+
+    pub fn warning(&mut self, place: Place, message: impl Into<String>) {
+        self.warnings.push(PolicyError { file: self.file.clone(), place, message: message.into() });
+    }
+
+    /// The errors in the order of the file.
+    pub fn into_errors(mut self) -> Vec<PolicyError> {
+        self.errors.sort_by_key(|e| e.place);
+        self.errors
+    }
+}

@@ -1,0 +1,153 @@
+//! Reads the policy file: its shape and everything that can be known without a database.
+
+mod privacy;
+mod roles;
+mod tables;
+
+pub use tables::{ColumnEntry, ColumnRule, Literal, PathStep, TableEntry, TableRule, UnitRule};
+
+use std::time::Duration;
+
+use super::error::{Findings, Place, PolicyError};
+use super::tree::{self, Node};
+use super::walk::{self, Environment, Fields};
+use super::{Limits, Privacy, Role};
+
+/// A policy file that is whole in itself; `check` compares it with the database.
+#[derive(Debug, Clone, PartialEq)]
+pub struct File {
+    /// The name that messages show.
+    pub name: String,
+    pub database_url: Option<String>,
+    pub ledger_url: Option<String>,
+    pub shadow_url: Option<String>,
+    pub privacy: Privacy,
+    pub roles: Vec<Role>,
+    pub tables: Vec<TableEntry>,
+    pub limits: Limits,
+    /// Where findings about the database as a whole are shown.
+    pub database_place: Place,
+}
+
+impl File {
+    /// Parses the text of a policy; `environment` resolves `${NAME}`. All errors are reported at once, in the order of the file.
+    pub fn parse(name: &str, text: &str, environment: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<PolicyError>> {
+        let mut findings = Findings::new(name);
+        let file = tree::parse(text, &mut findings).and_then(|root| read(name, &root, &environment, &mut findings));
+        match file {
+            Some(file) if findings.errors.is_empty() => Ok(file),
+            _ => Err(findings.into_errors()),
+        }
+    }
+}
+
+fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Findings) -> Option<File> {
+    let mut fields = Fields::open(root, "the policy", findings)?;
+    if let Some(node) = fields.required("version", "version: 1", findings) {
+        walk::count::<u32>(node, "version", 1..=1, findings);
+    }
+    let database = fields.optional("database");
+    let database_url = database.and_then(|node| url(node, "database", &["postgres://", "postgresql://"], environment, findings));
+    let ledger_url =
+        fields.optional("ledger").and_then(|node| url(node, "ledger", &["sqlite://", "postgres://", "postgresql://"], environment, findings));
+    let shadow_url = fields.optional("shadow").and_then(|node| url(node, "shadow", &["postgres://", "postgresql://"], environment, findings));
+    let privacy = fields
+        .required("privacy", "privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}", findings)
+        .and_then(|node| privacy::read(node, findings));
+    let roles = fields
+        .required("roles", "roles: [{name: …, password: …, budget: {epsilon: 1, delta: 1e-7}}]", findings)
+        .and_then(|node| roles::read(node, privacy.as_ref(), environment, findings));
+    let tables = fields.required("tables", "tables: {schema.table: …}", findings).and_then(|node| tables::read(node, findings));
+    let limits = match fields.optional("limits") {
+        Some(node) => limits(node, findings),
+        None => Some(LIMITS),
+    };
+    fields.not_offered("time_grain", "moving windows are new questions at each refresh; round them in the query", findings);
+    fields.done(findings);
+    Some(File {
+        name: name.to_owned(),
+        database_url,
+        ledger_url,
+        shadow_url,
+        privacy: privacy?,
+        roles: roles?,
+        tables: tables?,
+        limits: limits?,
+        database_place: database.map_or(root.place, |node| node.place),
+    })
+}
+
+/// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.
+fn url(node: &Node, what: &str, schemes: &[&str], environment: Environment<'_>, findings: &mut Findings) -> Option<String> {
+    let mut fields = Fields::open(node, what, findings)?;
+    if what == "database" {
+        fields.not_offered("public_url", "public tables above limits.mirror_rows cannot be used beside released values", findings);
+    }
+    let node = fields.required("url", &format!("url: {}…", schemes.first().copied().unwrap_or_default()), findings);
+    fields.done(findings);
+    let url = walk::text(node?, &format!("{what}.url"), environment, findings)?;
+    if !schemes.iter().any(|s| url.value.len() > s.len() && url.value.starts_with(s)) {
+        findings.error(url.place, format!("{what}.url must start with {}", schemes.join(" or ")));
+        return None;
+    }
+    Some(url.value)
+}
+
+/// What holds where the policy says nothing.
+const LIMITS: Limits = Limits {
+    groups_per_unit: 20,
+    rows_per_unit: 1000,
+    groups: 100_000,
+    mirror_rows: 1_000_000,
+    failures: 10,
+    statement_timeout: Duration::from_secs(60),
+    connections: 200,
+};
+
+fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
+    let mut fields = Fields::open(node, "limits", findings)?;
+    let mut limits = LIMITS;
+    let small = [
+        ("groups_per_unit", "limits.groups_per_unit", &mut limits.groups_per_unit, 1..=1_000_000),
+        ("rows_per_unit", "limits.rows_per_unit", &mut limits.rows_per_unit, 1..=1_000_000),
+        ("groups", "limits.groups", &mut limits.groups, 1..=10_000_000),
+        ("failures", "limits.failures", &mut limits.failures, 0..=1_000_000),
+        ("connections", "limits.connections", &mut limits.connections, 1..=100_000),
+    ];
+    for (key, what, limit, range) in small {
+        if let Some(value) = fields.optional(key).and_then(|node| walk::count(node, what, range, findings)) {
+            *limit = value;
+        }
+    }
+    if let Some(rows) = fields.optional("mirror_rows").and_then(|node| walk::count(node, "limits.mirror_rows", 0..=1_000_000_000, findings)) {
+        limits.mirror_rows = rows;
+    }
+    if let Some(time) = fields.optional("statement_timeout").and_then(|node| duration(node, "limits.statement_timeout", findings)) {
+        limits.statement_timeout = time;
+    }
+    fields.done(findings);
+    Some(limits)
+}
+
+/// `500ms`, `60s`, `5min` or `1h`; at most a day.
+fn duration(node: &Node, what: &str, findings: &mut Findings) -> Option<Duration> {
+    const WANTED: &str = "a time such as 500ms, 60s, 5min or 1h, above zero and at most a day";
+    let (text, _) = walk::scalar(node, what, WANTED, findings)?;
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let time = number.parse::<u64>().ok().zip(factor).and_then(|(n, f): (u64, u64)| n.checked_mul(f)).filter(|ms| (1..=86_400_000).contains(ms));
+    if time.is_none() {
+        findings.error(node.place, format!("{what} must be {WANTED}, not \"{text}\""));
+    }
+    time.map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests;

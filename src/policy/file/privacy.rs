@@ -1,0 +1,113 @@
+//! Reads the `privacy:` section: the word for a unit, the owner's budget, the price of a query.
+
+use super::super::error::{Findings, Place};
+use super::super::tree::{Node, Value};
+use super::super::walk::{self, Fields};
+use super::super::{Accounting, Budget, Privacy};
+
+pub fn read(node: &Node, findings: &mut Findings) -> Option<Privacy> {
+    let mut fields = Fields::open(node, "privacy", findings)?;
+    let unit = fields
+        .required("unit", "unit: person", findings)
+        .and_then(|node| walk::scalar(node, "privacy.unit", "a word for one person or thing that is protected", findings))
+        .map(|(text, _)| text.to_owned());
+    let accounting = match fields.optional("accounting") {
+        None => Some(Accounting::Gdp),
+        Some(node) => accounting(node, findings),
+    };
+    let budget = fields
+        .required("budget", "budget: {epsilon: 8, delta: 1e-6}", findings)
+        .and_then(|node| budget(node, "privacy.budget", accounting, findings));
+    let (epsilon_default, epsilon_max) = match fields.optional("per_query") {
+        None => (0.1, 1.0),
+        Some(node) => per_query(node, findings)?,
+    };
+    let threshold_share = match fields.optional("threshold_share") {
+        None => Some(0.005),
+        Some(node) => walk::number(node, "privacy.threshold_share", "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
+    };
+    let data_version = match fields.optional("data_version") {
+        None => Some("1".to_owned()),
+        Some(node) => data_version(node, findings),
+    };
+    fields.done(findings);
+    if let Some(budget) = budget
+        && epsilon_default > budget.epsilon
+    {
+        findings.warning(node.place, "the epsilon of one query is more than the owner's whole budget");
+    }
+    Some(Privacy {
+        unit: unit?,
+        budget: budget?,
+        epsilon_default,
+        epsilon_max,
+        accounting: accounting?,
+        threshold_share: threshold_share?,
+        data_version: data_version?,
+    })
+}
+
+fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
+    match walk::scalar(node, "privacy.accounting", "gdp, zcdp or pure", findings)? {
+        ("gdp", _) => Some(Accounting::Gdp),
+        ("zcdp", _) => Some(Accounting::Zcdp),
+        ("pure", _) => Some(Accounting::Pure),
+        (other, _) => {
+            findings.error(node.place, format!("privacy.accounting must be gdp, zcdp or pure, not \"{other}\""));
+            None
+        }
+    }
+}
+
+/// `{epsilon, delta, renew}` of the owner or of a role. Which delta is allowed depends on the accounting; where that is unknown, the strict rule holds.
+pub fn budget(node: &Node, what: &str, accounting: Option<Accounting>, findings: &mut Findings) -> Option<Budget> {
+    let mut fields = Fields::open(node, what, findings)?;
+    let epsilon =
+        fields.required("epsilon", "epsilon: 1", findings).and_then(|node| walk::positive(node, &format!("{what}.epsilon"), f64::INFINITY, findings));
+    let pure = accounting == Some(Accounting::Pure);
+    let delta = if pure { fields.optional("delta") } else { fields.required("delta", "delta: 1e-7", findings) };
+    let delta = match delta {
+        None if pure => Some(0.0),
+        None => None,
+        Some(node) if pure => walk::number(node, &format!("{what}.delta"), "a number from 0 and below 1", |x| (0.0..1.0).contains(&x), findings),
+        Some(node) => walk::number(node, &format!("{what}.delta"), "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
+    };
+    if let Some(node) = fields.optional("renew") {
+        renew(node, what, findings);
+    }
+    fields.done(findings);
+    Some(Budget { epsilon: epsilon?, delta: delta? })
+}
+
+fn renew(node: &Node, what: &str, findings: &mut Findings) {
+    match walk::scalar(node, &format!("{what}.renew"), "never", findings) {
+        Some(("never", _)) | None => {}
+        Some((other, _)) => findings.error(node.place, format!("{what}.renew: {other} is not offered yet; write never: a budget is for ever")),
+    }
+}
+
+fn per_query(node: &Node, findings: &mut Findings) -> Option<(f64, f64)> {
+    let mut fields = Fields::open(node, "privacy.per_query", findings)?;
+    let default = fields
+        .required("epsilon", "epsilon: 0.1", findings)
+        .and_then(|node| walk::positive(node, "privacy.per_query.epsilon", f64::INFINITY, findings));
+    let max = match fields.optional("max_epsilon") {
+        None => default,
+        Some(node) => walk::positive(node, "privacy.per_query.max_epsilon", f64::INFINITY, findings),
+    };
+    let place: Place = fields.place();
+    fields.done(findings);
+    let (default, max) = (default?, max?);
+    if max < default {
+        findings.error(place, format!("privacy.per_query.max_epsilon ({max}) must not be below its epsilon ({default})"));
+    }
+    Some((default, max))
+}
+
+fn data_version(node: &Node, findings: &mut Findings) -> Option<String> {
+    if let Value::Map(_) = node.value {
+        findings.error(node.place, "a data_version that changes by itself is not offered yet; write a label such as \"2026-11\"");
+        return None;
+    }
+    walk::scalar(node, "privacy.data_version", "a label such as \"2026-11\"", findings).map(|(text, _)| text.to_owned())
+}

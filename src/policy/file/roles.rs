@@ -1,0 +1,92 @@
+//! Reads the `roles:` section: who may ask, how they prove it, and what they may spend.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::super::error::Findings;
+use super::super::tree::Node;
+use super::super::walk::{self, Environment, Fields};
+use super::super::{Privacy, Role};
+use super::privacy;
+
+pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
+    let items = walk::list(node, "roles", "[{name: analyst, password: …, budget: …}]", findings)?;
+    if items.is_empty() {
+        findings.error(node.place, "roles is empty; without a role nobody can ask");
+    }
+    let mut roles: Vec<Role> = Vec::new();
+    for item in items {
+        let Some(role) = role(item, owner, environment, findings) else { continue };
+        if roles.iter().any(|r| r.name == role.name) {
+            findings.error(item.place, format!("role \"{}\" is given twice", role.name));
+        } else {
+            roles.push(role);
+        }
+    }
+    Some(roles)
+}
+
+fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Role> {
+    let mut fields = Fields::open(node, "a role", findings)?;
+    let name = fields
+        .required("name", "name: analyst", findings)
+        .and_then(|node| walk::scalar(node, "the name of a role", "a name of at most 63 bytes", findings).map(|(text, _)| (node, text)));
+    if let Some((node, name)) = name
+        && (name.len() > 63 || name.contains(char::is_control))
+    {
+        findings.error(node.place, "the name of a role must have at most 63 bytes and no control characters");
+    }
+    let who = name.map_or("a role".to_owned(), |(_, name)| format!("role \"{name}\""));
+    let verifier = fields
+        .required("password", "password: SCRAM-SHA-256$…, as `pgveil password` makes it", findings)
+        .and_then(|node| verifier(node, &who, environment, findings));
+    let budget = fields
+        .required("budget", "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask", findings)
+        .and_then(|node| privacy::budget(node, &format!("the budget of {who}"), owner.map(|p| p.accounting), findings).map(|b| (node, b)));
+    fields.not_offered("reuse", "every role gets the stored answer to a question it asked before", findings);
+    fields.not_offered("settings", "defaults are set by the client", findings);
+    fields.done(findings);
+    if let (Some((node, budget)), Some(owner)) = (budget, owner)
+        && (budget.epsilon > owner.budget.epsilon || budget.delta > owner.budget.delta)
+    {
+        findings.error(
+            node.place,
+            format!("the budget of {who} is more than the owner's whole budget (privacy.budget), which covers every role together"),
+        );
+    }
+    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1 })
+}
+
+/// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to be the server.
+fn verifier(node: &Node, who: &str, environment: Environment<'_>, findings: &mut Findings) -> Option<String> {
+    let text = walk::text(node, &format!("the password of {who}"), environment, findings)?;
+    match scram(&text.value) {
+        Ok(()) => Some(text.value),
+        Err(why) => {
+            findings.error(node.place, format!("the password of {who} {why}; make one with `pgveil password`"));
+            None
+        }
+    }
+}
+
+/// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
+fn scram(text: &str) -> Result<(), &'static str> {
+    let Some(rest) = text.strip_prefix("SCRAM-SHA-256$") else {
+        return Err("must be a SCRAM-SHA-256 verifier, never the password itself");
+    };
+    let malformed = "is not a whole SCRAM verifier (SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey)";
+    let (iterations, salt, stored, server) = rest
+        .split_once('$')
+        .and_then(|(head, keys)| Some((head.split_once(':')?, keys.split_once(':')?)))
+        .map(|((iterations, salt), (stored, server))| (iterations, salt, stored, server))
+        .ok_or(malformed)?;
+    let key = |text: &str| STANDARD.decode(text).is_ok_and(|k| k.len() == 32);
+    if !iterations.bytes().all(|b| b.is_ascii_digit()) || !STANDARD.decode(salt).is_ok_and(|s| !s.is_empty()) || !key(stored) || !key(server) {
+        return Err(malformed);
+    }
+    match iterations.parse::<u32>() {
+        Ok(n) if (4096..=10_000_000).contains(&n) => Ok(()),
+        Ok(_) => Err("has an iteration count outside 4096 to 10000000"),
+        Err(_) => Err(malformed),
+    }
+}

@@ -1,0 +1,315 @@
+//! Reads the `tables:` section: which tables are shown, whose rows they hold, and what is known of their columns.
+
+use super::super::error::{At, Findings, Place};
+use super::super::tree::{Entry, Node, Value};
+use super::super::walk::{self, Fields};
+
+/// One table as the file names it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableEntry {
+    pub place: Place,
+    pub schema: String,
+    pub name: String,
+    pub rule: TableRule,
+}
+
+/// What the owner says of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TableRule {
+    Public,
+    Private {
+        unit: UnitRule,
+        rows_per_unit: Option<At<u32>>,
+        /// `other_columns: visible`.
+        shows_other_columns: bool,
+        columns: Vec<ColumnEntry>,
+    },
+}
+
+/// Where the unit of a row stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UnitRule {
+    Column(At<String>),
+    Path {
+        steps: Vec<At<PathStep>>,
+        /// `trusted_path: true`: the steps need no foreign key, only a unique column at their end.
+        trusted: bool,
+    },
+}
+
+/// `column -> schema.table.referenced`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathStep {
+    pub column: String,
+    pub schema: String,
+    pub table: String,
+    pub referenced: String,
+}
+
+/// One column as the file names it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnEntry {
+    pub place: Place,
+    pub name: String,
+    pub rule: ColumnRule,
+    /// `nullable: false` is compared with the catalog.
+    pub nullable: Option<At<bool>>,
+}
+
+/// What the owner says of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ColumnRule {
+    Hidden,
+    Visible,
+    Bounds { place: Place, lower: At<Literal>, upper: At<Literal> },
+    Values(Vec<At<Literal>>),
+    Domain(At<(String, String, String)>),
+}
+
+/// A constant as written; its type comes from the catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Literal {
+    pub text: String,
+    pub quoted: bool,
+}
+
+pub fn read(node: &Node, findings: &mut Findings) -> Option<Vec<TableEntry>> {
+    let Value::Map(entries) = &node.value else {
+        findings.error(node.place, format!("tables must be a map from schema.table to what is known of it, not {}", node.value.shape()));
+        return None;
+    };
+    if entries.is_empty() {
+        findings.error(node.place, "tables is empty; a policy that shows nothing can answer nothing");
+    }
+    let mut tables: Vec<TableEntry> = Vec::new();
+    for entry in entries {
+        let Some(table) = table(entry, findings) else { continue };
+        if tables.iter().any(|t| (&t.schema, &t.name) == (&table.schema, &table.name)) {
+            findings.error(entry.place, format!("table {} is given twice", entry.key));
+        } else {
+            tables.push(table);
+        }
+    }
+    Some(tables)
+}
+
+fn table(entry: &Entry, findings: &mut Findings) -> Option<TableEntry> {
+    let name: Option<[String; 2]> = names(&entry.key).and_then(|n| n.try_into().ok());
+    if name.is_none() {
+        findings.error(entry.place, format!("\"{}\" must name a table as schema.table", entry.key));
+    }
+    let rule = match &entry.value.value {
+        Value::Scalar { text, .. } if text == "public" => Some(TableRule::Public),
+        Value::Map(_) => private(&entry.value, &entry.key, findings),
+        _ => {
+            let wanted = "must be the word public, or a map with the unit of its rows: `{unit: person_id, columns: …}`";
+            findings.error(entry.value.place, format!("table {} {wanted}", entry.key));
+            None
+        }
+    };
+    let [schema, name] = name?;
+    Some(TableEntry { place: entry.place, schema, name, rule: rule? })
+}
+
+fn private(node: &Node, table: &str, findings: &mut Findings) -> Option<TableRule> {
+    let mut fields = Fields::open(node, format!("table {table}"), findings)?;
+    let wanted = "unit: person_id` or `unit: {path: [person_id -> schema.people.person_id]}";
+    let unit = fields.required("unit", wanted, findings).and_then(|node| unit(node, table, findings));
+    let rows_per_unit = fields.optional("rows_per_unit").and_then(|node| {
+        let value = walk::count(node, &format!("rows_per_unit of table {table}"), 1..=1_000_000, findings)?;
+        Some(At { place: node.place, value })
+    });
+    let shows_other_columns = fields.optional("other_columns").is_some_and(|node| other_columns(node, findings));
+    let columns = match fields.optional("columns") {
+        None => Vec::new(),
+        Some(node) => columns(node, table, findings),
+    };
+    fields.not_offered("trusted", "views and materialized views are refused", findings);
+    fields.done(findings);
+    Some(TableRule::Private { unit: unit?, rows_per_unit, shows_other_columns, columns })
+}
+
+fn other_columns(node: &Node, findings: &mut Findings) -> bool {
+    match walk::scalar(node, "other_columns", "visible or hidden", findings) {
+        Some(("visible", _)) => true,
+        Some(("hidden", _)) | None => false,
+        Some((other, _)) => {
+            findings.error(node.place, format!("other_columns must be visible or hidden, not \"{other}\""));
+            false
+        }
+    }
+}
+
+fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
+    let what = format!("the unit of table {table}");
+    match &node.value {
+        Value::List(_) => {
+            findings.error(node.place, format!("{what} must be one column or one path; a table has one unit"));
+            None
+        }
+        Value::Scalar { .. } => {
+            let (text, _) = walk::scalar(node, &what, "a column", findings)?;
+            let column: Option<[String; 1]> = names(text).and_then(|n| n.try_into().ok());
+            let Some([value]) = column else {
+                let wanted = "must be a column of the table itself; from another table write `{path: [column -> schema.table.column]}`";
+                findings.error(node.place, format!("{what} {wanted}"));
+                return None;
+            };
+            Some(UnitRule::Column(At { place: node.place, value }))
+        }
+        Value::Map(_) => {
+            let mut fields = Fields::open(node, what.as_str(), findings)?;
+            let path = fields.required("path", "path: [person_id -> schema.people.person_id]", findings);
+            let trusted = fields.optional("trusted_path").and_then(|node| walk::truth(node, "trusted_path", findings)).unwrap_or(false);
+            fields.done(findings);
+            let items = walk::list(path?, &format!("the path of table {table}"), "[person_id -> schema.people.person_id]", findings)?;
+            if items.is_empty() {
+                findings.error(path?.place, format!("the path of table {table} is empty; a table that holds the unit itself says `unit: column`"));
+                return None;
+            }
+            let steps: Vec<_> = items.iter().filter_map(|item| step(item, findings)).collect();
+            (steps.len() == items.len()).then_some(UnitRule::Path { steps, trusted })
+        }
+    }
+}
+
+fn step(node: &Node, findings: &mut Findings) -> Option<At<PathStep>> {
+    const WANTED: &str = "column -> schema.table.column";
+    let (text, _) = walk::scalar(node, "a step of a path", WANTED, findings)?;
+    let read = text.split_once("->").and_then(|(from, to)| {
+        let [column]: [String; 1] = names(from)?.try_into().ok()?;
+        let [schema, table, referenced]: [String; 3] = names(to)?.try_into().ok()?;
+        Some(PathStep { column, schema, table, referenced })
+    });
+    if read.is_none() {
+        findings.error(node.place, format!("a step of a path must be {WANTED}, not \"{text}\""));
+    }
+    Some(At { place: node.place, value: read? })
+}
+
+fn columns(node: &Node, table: &str, findings: &mut Findings) -> Vec<ColumnEntry> {
+    let Value::Map(entries) = &node.value else {
+        findings
+            .error(node.place, format!("columns of table {table} must be a map from a column to what is known of it, not {}", node.value.shape()));
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| column(entry, findings)).collect()
+}
+
+const COLUMN_FORMS: &str = "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
+
+fn column(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
+    let (rule, nullable) = match &entry.value.value {
+        Value::Scalar { text, .. } => match text.as_str() {
+            "visible" => (ColumnRule::Visible, None),
+            "hidden" => (ColumnRule::Hidden, None),
+            _ => {
+                findings.error(entry.value.place, format!("column \"{}\" must be {COLUMN_FORMS}", entry.key));
+                return None;
+            }
+        },
+        Value::Map(_) => column_map(entry, findings)?,
+        Value::List(_) => {
+            findings.error(entry.value.place, format!("column \"{}\" must be {COLUMN_FORMS}; a list alone may mean either", entry.key));
+            return None;
+        }
+    };
+    Some(ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable })
+}
+
+fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Option<At<bool>>)> {
+    let what = format!("column \"{}\"", entry.key);
+    let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
+    let bounds = fields.optional("bounds").map(|node| bounds(node, &what, findings));
+    let values = fields.optional("values").map(|node| values(node, &what, findings));
+    let domain = fields.optional("domain").map(|node| domain(node, &what, findings));
+    let visible = fields.optional("visible").map(|node| match walk::truth(node, &format!("visible of {what}"), findings)? {
+        true => Some(ColumnRule::Visible),
+        false => Some(ColumnRule::Hidden),
+    });
+    let nullable = fields.optional("nullable").and_then(|node| {
+        let value = walk::truth(node, &format!("nullable of {what}"), findings)?;
+        Some(At { place: node.place, value })
+    });
+    fields.not_offered("missing", "NULL is left out of sums, as in PostgreSQL; write COALESCE in the query", findings);
+    fields.done(findings);
+    let given: Vec<_> = [bounds, values, domain, visible].into_iter().flatten().collect();
+    if given.len() != 1 {
+        findings.error(entry.value.place, format!("{what} must say exactly one of bounds, values, domain and visible"));
+        return None;
+    }
+    Some((given.into_iter().next().flatten()?, nullable))
+}
+
+fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+    if let Value::Scalar { text, .. } = &node.value
+        && text == "auto"
+    {
+        findings
+            .error(node.place, format!("{what}: `bounds: auto` is not offered yet; write bounds that need no look at the data, such as [0, 100]"));
+        return None;
+    }
+    let items = walk::list(node, &format!("bounds of {what}"), "[0, 100]", findings)?;
+    let [lower, upper] = items else {
+        findings.error(node.place, format!("bounds of {what} must be two values, the lowest and the highest, not {}", items.len()));
+        return None;
+    };
+    let lower = literal(lower, &format!("the lower bound of {what}"), findings);
+    let upper = literal(upper, &format!("the upper bound of {what}"), findings);
+    Some(ColumnRule::Bounds { place: node.place, lower: lower?, upper: upper? })
+}
+
+fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+    let items = walk::list(node, &format!("values of {what}"), "[a, b]", findings)?;
+    if items.is_empty() {
+        findings.error(node.place, format!("values of {what} is empty; to hide the column write hidden"));
+        return None;
+    }
+    let read: Vec<_> = items.iter().filter_map(|item| literal(item, &format!("a value of {what}"), findings)).collect();
+    (read.len() == items.len()).then_some(ColumnRule::Values(read))
+}
+
+fn literal(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
+    let (text, quoted) = walk::scalar(node, what, "a constant of the column's type", findings)?;
+    if !quoted && matches!(text, "null" | "Null" | "NULL" | "~") {
+        findings.error(node.place, format!("{what} cannot be NULL; where the column is nullable, NULL is always among its values"));
+        return None;
+    }
+    Some(At { place: node.place, value: Literal { text: text.to_owned(), quoted } })
+}
+
+fn domain(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+    let (text, _) = walk::scalar(node, &format!("domain of {what}"), "schema.table.column of a public table", findings)?;
+    let name: Option<[String; 3]> = names(text).and_then(|n| n.try_into().ok());
+    let Some([schema, table, column]) = name else {
+        findings.error(node.place, format!("domain of {what} must be schema.table.column of a public table, not \"{text}\""));
+        return None;
+    };
+    Some(ColumnRule::Domain(At { place: node.place, value: (schema, table, column) }))
+}
+
+/// The parts of `a.b.c`, as the catalog stores them: case is kept, and a part in double quotes may hold dots.
+fn names(text: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let part;
+        if let Some(inner) = rest.strip_prefix('"') {
+            let (quoted, tail) = inner.split_once('"')?;
+            part = quoted;
+            rest = tail;
+        } else {
+            let end = rest.find('.').unwrap_or(rest.len());
+            (part, rest) = rest.split_at(end);
+        }
+        if part.is_empty() || part.contains(|c: char| c.is_control()) {
+            return None;
+        }
+        parts.push(part.to_owned());
+        match rest.strip_prefix('.') {
+            Some(tail) => rest = tail,
+            None if rest.is_empty() => return Some(parts),
+            None => return None,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Reads a constant by the type of its column, exactly: no number passes through a float.
+
+use std::cmp::Ordering;
+
+use super::Scalar;
+use super::calendar;
+use crate::catalog::Type;
+
+/// The constant that `text` means in a column of this type, or what would be accepted.
+pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
+    match data_type {
+        Type::Bool => match text {
+            "true" => Ok(Scalar::Bool(true)),
+            "false" => Ok(Scalar::Bool(false)),
+            _ => Err("true or false".to_owned()),
+        },
+        Type::Int2 => integer(text, i64::from(i16::MIN), i64::from(i16::MAX)),
+        Type::Int4 => integer(text, i64::from(i32::MIN), i64::from(i32::MAX)),
+        Type::Int8 => integer(text, i64::MIN, i64::MAX),
+        Type::Numeric(limit) => numeric(text, *limit),
+        Type::Float4 => float(text, f64::from(f32::MAX)),
+        Type::Float8 => float(text, f64::MAX),
+        Type::Text => string(text, None),
+        Type::Varchar(length) => string(text, *length),
+        Type::Uuid => uuid(text).map(Scalar::Text).ok_or_else(|| "a UUID of 32 hexadecimal digits".to_owned()),
+        Type::Date => {
+            calendar::date(text).map(Scalar::Date).ok_or_else(|| "an ISO date from 0001-01-01 to 9999-12-31, such as 1988-12-31".to_owned())
+        }
+        Type::Timestamp => calendar::timestamp(text, calendar::Zone::Refused)
+            .map(Scalar::Timestamp)
+            .ok_or_else(|| "an ISO date and time without a zone, such as \"1988-12-31 23:59:59\"".to_owned()),
+        Type::Timestamptz => calendar::timestamp(text, calendar::Zone::Offset)
+            .map(Scalar::Timestamp)
+            .ok_or_else(|| "an ISO date and time, in UTC or with an offset, such as \"1988-12-31 23:59:59+00\"".to_owned()),
+        Type::Char(_) | Type::Interval | Type::Other { .. } => Err(format!("of another type: constants of type {data_type} are not offered")),
+    }
+}
+
+/// Whether bounds make sense for the type: numbers, dates and timestamps.
+pub fn is_ordered(data_type: &Type) -> bool {
+    match data_type {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => true,
+        Type::Date | Type::Timestamp | Type::Timestamptz => true,
+        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval | Type::Other { .. } => false,
+    }
+}
+
+/// Whether a closed list of values can be declared for the type.
+pub fn is_listable(data_type: &Type) -> bool {
+    !matches!(data_type, Type::Char(_) | Type::Interval | Type::Other { .. })
+}
+
+/// Whether two columns hold the same sort of constants, so that one may be the domain of the other.
+pub fn is_alike(a: &Type, b: &Type) -> bool {
+    let integer = |t: &Type| matches!(t, Type::Int2 | Type::Int4 | Type::Int8);
+    let string = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
+    let numeric = |t: &Type| matches!(t, Type::Numeric(_));
+    a == b || (integer(a) && integer(b)) || (string(a) && string(b)) || (numeric(a) && numeric(b))
+}
+
+/// The order of constants of one type; text by its bytes. Constants of different types have none.
+pub fn compare(a: &Scalar, b: &Scalar) -> Option<Ordering> {
+    match (a, b) {
+        (Scalar::Bool(a), Scalar::Bool(b)) => Some(a.cmp(b)),
+        (Scalar::Int(a), Scalar::Int(b)) | (Scalar::Timestamp(a), Scalar::Timestamp(b)) => Some(a.cmp(b)),
+        (Scalar::Decimal(a), Scalar::Decimal(b)) => Some(compare_decimal(a, b)),
+        (Scalar::Text(a), Scalar::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+        (Scalar::Date(a), Scalar::Date(b)) => Some(a.cmp(b)),
+        (Scalar::Bool(_) | Scalar::Int(_) | Scalar::Decimal(_) | Scalar::Text(_) | Scalar::Date(_) | Scalar::Timestamp(_), _) => None,
+    }
+}
+
+fn integer(text: &str, min: i64, max: i64) -> Result<Scalar, String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    match text.parse::<i64>() {
+        Ok(n) if whole && (min..=max).contains(&n) => Ok(Scalar::Int(n)),
+        _ => Err(format!("a whole number from {min} to {max}")),
+    }
+}
+
+/// The widest decimal a policy may write; PostgreSQL's own limit is far above.
+const DIGITS_MAX: usize = 400;
+
+fn numeric(text: &str, limit: Option<(u16, i16)>) -> Result<Scalar, String> {
+    let plain = decimal(text).ok_or_else(|| "a finite decimal number, such as 12.5".to_owned())?;
+    if let Some((precision, scale)) = limit {
+        let unsigned = plain.trim_start_matches('-');
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let whole = if whole == "0" { 0 } else { whole.len() };
+        let room = i32::from(precision) - i32::from(scale);
+        if i32::try_from(whole).unwrap_or(i32::MAX) > room.max(0) || i32::try_from(fraction.len()).unwrap_or(i32::MAX) > i32::from(scale.max(0)) {
+            return Err(format!("a number that fits numeric({precision},{scale})"));
+        }
+    }
+    Ok(Scalar::Decimal(plain))
+}
+
+fn float(text: &str, max: f64) -> Result<Scalar, String> {
+    let plain = decimal(text).ok_or_else(|| "a finite number, such as 12.5".to_owned())?;
+    match plain.parse::<f64>() {
+        Ok(x) if x.abs() <= max => Ok(Scalar::Decimal(plain)),
+        _ => Err("a finite number within the type's range".to_owned()),
+    }
+}
+
+/// A decimal as PostgreSQL prints it, without exponent, leading zeros, trailing fractional zeros or negative zero.
+fn decimal(text: &str) -> Option<String> {
+    let (negative, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (unsigned, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let digits = |s: &str| !s.is_empty() && s.len() <= DIGITS_MAX && s.bytes().all(|b| b.is_ascii_digit());
+    let limit = i32::try_from(DIGITS_MAX).ok()?;
+    if !digits(whole) || !digits(fraction) || exponent.abs() > limit {
+        return None;
+    }
+    let mut all = format!("{whole}{fraction}");
+    let mut point = i32::try_from(whole.len()).ok()? + exponent;
+    while point <= 0 {
+        all.insert(0, '0');
+        point += 1;
+    }
+    let point = usize::try_from(point).ok()?;
+    while all.len() < point {
+        all.push('0');
+    }
+    let (whole, fraction) = all.split_at(point);
+    let whole = whole.trim_start_matches('0');
+    let fraction = fraction.trim_end_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let plain = if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") };
+    Some(if negative && plain != "0" { format!("-{plain}") } else { plain })
+}
+
+/// Compares two decimals in the canonical form of `decimal`.
+fn compare_decimal(a: &str, b: &str) -> Ordering {
+    match (a.strip_prefix('-'), b.strip_prefix('-')) {
+        (Some(a), Some(b)) => compare_unsigned(b, a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => compare_unsigned(a, b),
+    }
+}
+
+fn compare_unsigned(a: &str, b: &str) -> Ordering {
+    let split = |s: &str| s.split_once('.').map_or((s.to_owned(), String::new()), |(w, f)| (w.to_owned(), f.to_owned()));
+    let ((a, a_fraction), (b, b_fraction)) = (split(a), split(b));
+    a.len().cmp(&b.len()).then_with(|| a.cmp(&b)).then_with(|| a_fraction.cmp(&b_fraction))
+}
+
+fn string(text: &str, length: Option<u32>) -> Result<Scalar, String> {
+    if text.contains('\0') {
+        return Err("text without zero bytes".to_owned());
+    }
+    match length {
+        Some(n) if text.chars().count() > n as usize => Err(format!("text of at most {n} characters")),
+        _ => Ok(Scalar::Text(text.to_owned())),
+    }
+}
+
+/// The lower-case form with hyphens that PostgreSQL prints.
+fn uuid(text: &str) -> Option<String> {
+    let hex: String = text.chars().filter(|c| *c != '-').collect::<String>().to_ascii_lowercase();
+    let hyphens: Vec<usize> = text.match_indices('-').map(|(i, _)| i).collect();
+    if hex.len() != 32 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) || !(hyphens.is_empty() || hyphens == [8, 13, 18, 23]) {
+        return None;
+    }
+    let (parts, last) = hex.split_at(20);
+    Some(format!("{}-{}-{}-{}-{last}", &parts[..8], &parts[8..12], &parts[12..16], &parts[16..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Option<String> {
+        decimal(text)
+    }
+
+    #[test]
+    fn decimals_are_canonical() {
+        for (text, wanted) in [
+            ("0", "0"),
+            ("-0", "0"),
+            ("-0.00", "0"),
+            ("007.50", "7.5"),
+            ("1e3", "1000"),
+            ("1.25e1", "12.5"),
+            ("1.25e-3", "0.00125"),
+            ("-2E-1", "-0.2"),
+            ("100", "100"),
+            ("10e-1", "1"),
+        ] {
+            assert_eq!(number(text).as_deref(), Some(wanted), "{text}");
+        }
+        for text in ["", "-", ".", "1.", ".5", "NaN", "inf", "1e", "0x10", "1_000", "1e401", "+1", "٣"] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn decimals_compare_as_numbers() {
+        let ordered = ["-100", "-20", "-3", "-0.5", "0", "0.05", "0.5", "3", "20", "100", "100.01"];
+        for (i, a) in ordered.iter().enumerate() {
+            for (j, b) in ordered.iter().enumerate() {
+                assert_eq!(compare_decimal(a, b), i.cmp(&j), "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn constants_stay_within_their_type() {
+        assert_eq!(parse(&Type::Int2, "32767"), Ok(Scalar::Int(32767)));
+        assert!(parse(&Type::Int2, "32768").is_err());
+        assert!(parse(&Type::Int4, "1.5").is_err());
+        assert!(parse(&Type::Int4, "+5").is_err());
+        assert_eq!(parse(&Type::Numeric(Some((5, 2))), "999.99"), Ok(Scalar::Decimal("999.99".to_owned())));
+        assert!(parse(&Type::Numeric(Some((5, 2))), "1000").is_err());
+        assert!(parse(&Type::Numeric(Some((5, 2))), "0.001").is_err());
+        assert_eq!(parse(&Type::Numeric(Some((2, 2))), "0.99"), Ok(Scalar::Decimal("0.99".to_owned())));
+        assert!(parse(&Type::Float4, "1e39").is_err());
+        assert!(parse(&Type::Float8, "NaN").is_err());
+        assert!(parse(&Type::Varchar(Some(2)), "abc").is_err());
+        assert_eq!(parse(&Type::Uuid, "A0EEBC999C0B4EF8BB6D6BB9BD380A11"), Ok(Scalar::Text("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11".to_owned())));
+        assert!(parse(&Type::Uuid, "a0ee-bc999c0b4ef8bb6d6bb9bd380a11").is_err());
+        assert!(parse(&Type::Interval, "1 day").is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! The digest of a policy's meaning: equal for equal answers, whatever the layout, comments, passwords and addresses.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use super::{Accounting, Bounds, Column, Policy, Privacy, Protection, Scalar, Table};
+
+/// Sixty-four hexadecimal digits. Roles, addresses and the limits that bound resources only are left out: they change who is answered, not what.
+pub fn digest(policy: &Policy) -> String {
+    let mut text = String::from("pgveil policy 1\n");
+    privacy(&policy.privacy, &mut text);
+    let limits = &policy.limits;
+    line(&mut text, format_args!("limits {} {} {}", limits.groups_per_unit, limits.rows_per_unit, limits.groups));
+    let mut tables: Vec<&Table> = policy.tables.iter().collect();
+    tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    for one in tables {
+        table(one, &mut text);
+    }
+    Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{arguments}");
+}
+
+fn privacy(privacy: &Privacy, text: &mut String) {
+    let Privacy { unit, budget, epsilon_default, epsilon_max, accounting, threshold_share, data_version } = privacy;
+    let accounting = match accounting {
+        Accounting::Gdp => "gdp",
+        Accounting::Zcdp => "zcdp",
+        Accounting::Pure => "pure",
+    };
+    let bits = [budget.epsilon, budget.delta, *epsilon_default, *epsilon_max, *threshold_share].map(f64::to_bits);
+    line(text, format_args!("privacy {unit:?} {bits:?} {accounting} {data_version:?}"));
+}
+
+fn table(table: &Table, text: &mut String) {
+    line(text, format_args!("table {:?} {:?}", table.schema, table.name));
+    match &table.protection {
+        Protection::Public => line(text, format_args!("public")),
+        Protection::Private(unit) => {
+            line(text, format_args!("unit {:?} {} {} {}", unit.column, unit.data_type, unit.is_primary_key, unit.rows_per_unit));
+            for step in &unit.path {
+                line(text, format_args!("step {:?} {:?} {:?} {:?}", step.column, step.schema, step.table, step.referenced));
+            }
+        }
+    }
+    for one in &table.columns {
+        column(one, text);
+    }
+    for key in &table.unique_keys {
+        line(text, format_args!("key {:?} {}", key.columns, key.primary));
+    }
+}
+
+fn column(column: &Column, text: &mut String) {
+    let Column { name, data_type, not_null, deterministic_collation, bounds, domain } = column;
+    line(text, format_args!("column {name:?} {:?} {not_null} {deterministic_collation}", data_type.to_string()));
+    if let Some(Bounds { lower, upper }) = bounds {
+        line(text, format_args!("bounds {} {}", scalar(lower), scalar(upper)));
+    }
+    for value in domain.iter().flatten() {
+        line(text, format_args!("value {}", scalar(value)));
+    }
+    if let Some(domain) = domain {
+        line(text, format_args!("values {}", domain.len()));
+    }
+}
+
+fn scalar(value: &Scalar) -> String {
+    match value {
+        Scalar::Bool(b) => format!("bool {b}"),
+        Scalar::Int(n) => format!("int {n}"),
+        Scalar::Decimal(d) => format!("decimal {d}"),
+        Scalar::Text(t) => format!("text {t:?}"),
+        Scalar::Date(d) => format!("date {d}"),
+        Scalar::Timestamp(t) => format!("timestamp {t}"),
+    }
+}
