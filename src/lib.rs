@@ -6,4 +6,5 @@ pub mod error;
 pub mod mechanism;
 pub mod parse;
 pub mod policy;
+pub mod postgres;
 pub mod refusal;
