@@ -8,3 +8,4 @@ pub mod parse;
 pub mod policy;
 pub mod postgres;
 pub mod refusal;
+pub mod shadow;

@@ -28,13 +28,23 @@ impl Connected {
 
 /// Opens one connection.
 pub async fn connect(config: &Config) -> Result<Connected, Error> {
-    let is_local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-    if is_local || config.get_ssl_mode() == SslMode::Disable {
+    if is_plain(config) {
         let (client, connection) = config.connect(NoTls).await?;
         return Ok(Connected { client, task: tokio::spawn(drive(connection)) });
     }
     let (client, connection) = config.connect(tls()?).await?;
     Ok(Connected { client, task: tokio::spawn(drive(connection)) })
+}
+
+/// Asks the server to cancel what this client runs.
+pub async fn cancel(config: &Config, client: &Client) -> Result<(), Error> {
+    let token = client.cancel_token();
+    if is_plain(config) { token.cancel_query(NoTls).await? } else { token.cancel_query(tls()?).await? }
+    Ok(())
+}
+
+fn is_plain(config: &Config) -> bool {
+    config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) || config.get_ssl_mode() == SslMode::Disable
 }
 
 async fn drive<S, T>(connection: tokio_postgres::Connection<S, T>)

@@ -15,7 +15,7 @@ mod native;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use connect::{Connected, connect};
+pub use connect::{Connected, cancel, connect};
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
 pub const BINARIES_VARIABLE: &str = "PGVEIL_PG_BIN";
