@@ -39,7 +39,11 @@ pub async fn connect(config: &Config) -> Result<Connected, Error> {
 /// Asks the server to cancel what this client runs.
 pub async fn cancel(config: &Config, client: &Client) -> Result<(), Error> {
     let token = client.cancel_token();
-    if is_plain(config) { token.cancel_query(NoTls).await? } else { token.cancel_query(tls()?).await? }
+    if is_plain(config) {
+        token.cancel_query(NoTls).await?
+    } else {
+        token.cancel_query(tls()?).await?
+    }
     Ok(())
 }
 
@@ -62,7 +66,9 @@ where
 fn tls() -> Result<MakeRustlsConnect, Error> {
     let roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config =
-        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth();
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pglite_oxide::PgliteServer;
 
 use super::directory::Directory;
-use super::{Error, Options};
+use super::{Error, MAINTENANCE, Options, connect};
 
 /// How long a drop waits for the engine's thread, which serves its client to the end.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(3);
@@ -33,8 +33,16 @@ impl Embedded {
             Ok(Err(error)) => return Err(Error::Start { log: format!("{error:#}") }),
             Err(error) => return Err(Error::Start { log: error.to_string() }),
         };
-        let config: tokio_postgres::Config = server.database_url().parse()?;
-        Ok(Self { server: Some(server), directory, config })
+        let mut config: tokio_postgres::Config = server.database_url().parse()?;
+        config.dbname(MAINTENANCE).application_name("pgveil");
+        let mut embedded = Self { server: Some(server), directory, config };
+        if let Some(database) = options.database.as_deref().filter(|name| *name != MAINTENANCE) {
+            let connected = connect(&embedded.config).await?;
+            connected.client.batch_execute(&format!("CREATE DATABASE \"{}\"", database.replace('"', "\"\""))).await?;
+            connected.close().await;
+            embedded.config.dbname(database);
+        }
+        Ok(embedded)
     }
 
     pub fn config(&self) -> &tokio_postgres::Config {
@@ -42,7 +50,7 @@ impl Embedded {
     }
 
     pub fn url(&self) -> String {
-        self.server.as_ref().map(PgliteServer::database_url).unwrap_or_default()
+        super::url(self.directory.path(), &self.config)
     }
 
     pub fn directory(&self) -> &Path {

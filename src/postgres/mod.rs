@@ -20,6 +20,10 @@ pub use connect::{Connected, cancel, connect};
 /// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
 pub const BINARIES_VARIABLE: &str = "PGVEIL_PG_BIN";
 
+const SUPERUSER: &str = "postgres";
+/// The database that every cluster has.
+const MAINTENANCE: &str = "postgres";
+
 /// Why no local PostgreSQL came up, or why a connection did not.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -57,7 +61,7 @@ pub enum Engine {
 /// What the throw-away server should be like.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The database to create; `None`: `postgres`. The embedded engine has one database, whatever is asked.
+    /// The database to create; `None`: `postgres`.
     pub database: Option<String>,
     /// Further server settings (name, value), for example `("shared_buffers", "64MB")`.
     pub settings: Vec<(String, String)>,
@@ -150,4 +154,20 @@ impl LocalPostgres {
             tracing::warn!("stopping the local PostgreSQL panicked");
         }
     }
+}
+
+fn url(directory: &std::path::Path, config: &tokio_postgres::Config) -> String {
+    let database = config.get_dbname().unwrap_or(MAINTENANCE);
+    format!("postgresql://{SUPERUSER}@/{}?host={}&port=5432", percent_encode(database), directory.display())
+}
+
+fn percent_encode(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+        out
+    })
 }

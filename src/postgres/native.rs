@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::directory::{Directory, unprivileged};
-use super::{Error, Options, connect};
+use super::{Error, MAINTENANCE, Options, SUPERUSER, connect};
 
 const START_WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
-const SUPERUSER: &str = "postgres";
 
 /// `$1` directory, `$2` binaries, from `$3` the server's settings. `umask` and the private directory guard the socket, so `trust` is enough.
 const SCRIPT: &str = r#"
@@ -56,10 +55,10 @@ impl Native {
         }
         let directory = Directory::create(unprivileged()?, SCRIPT, &arguments)?;
         let mut config = tokio_postgres::Config::new();
-        config.host_path(directory.path()).port(5432).user(SUPERUSER).dbname("postgres").application_name("pgveil");
+        config.host_path(directory.path()).port(5432).user(SUPERUSER).dbname(MAINTENANCE).application_name("pgveil");
         let mut native = Self { directory, config };
         native.wait().await?;
-        if let Some(database) = options.database.as_deref().filter(|name| *name != "postgres") {
+        if let Some(database) = options.database.as_deref().filter(|name| *name != MAINTENANCE) {
             native.create_database(database).await?;
         }
         Ok(native)
@@ -70,8 +69,7 @@ impl Native {
     }
 
     pub fn url(&self) -> String {
-        let database = self.config.get_dbname().unwrap_or(SUPERUSER);
-        format!("postgresql://{SUPERUSER}@/{}?host={}&port=5432", percent_encode(database), self.directory.path().display())
+        super::url(self.directory.path(), &self.config)
     }
 
     pub fn directory(&self) -> &Path {
@@ -107,15 +105,4 @@ impl Native {
         self.config.dbname(name);
         Ok(())
     }
-}
-
-fn percent_encode(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-        out
-    })
 }

@@ -62,14 +62,17 @@ impl<'a> FromSql<'a> for Raw<'a> {
 pub async fn to_binary(client: &Client, oids: &[u32], arguments: &[Argument]) -> Result<Vec<Argument>, ShadowError> {
     let Some(row) = select(client, oids, arguments, |n| format!("${n}")).await? else { return Ok(arguments.to_vec()) };
     let mut column = 0;
-    arguments.iter().map(|argument| {
-        if argument.value.is_none() {
-            return Ok(argument.clone());
-        }
-        let value: Option<Raw<'_>> = row.try_get(column)?;
-        column += 1;
-        Ok(Argument { format: Format::Binary, value: value.map(|raw| Bytes::copy_from_slice(raw.0)) })
-    }).collect()
+    arguments
+        .iter()
+        .map(|argument| {
+            if argument.value.is_none() {
+                return Ok(argument.clone());
+            }
+            let value: Option<Raw<'_>> = row.try_get(column)?;
+            column += 1;
+            Ok(Argument { format: Format::Binary, value: value.map(|raw| Bytes::copy_from_slice(raw.0)) })
+        })
+        .collect()
 }
 
 /// The arguments as the session's settings print them. `format` calls the type's own output function, where a cast to text would say `true` for
@@ -79,14 +82,17 @@ pub async fn print(client: &Client, oids: &[u32], arguments: &[Argument]) -> Res
         return Ok(vec![None; arguments.len()]);
     };
     let mut column = 0;
-    arguments.iter().map(|argument| {
-        if argument.value.is_none() {
-            return Ok(None);
-        }
-        let value: Option<String> = row.try_get(column)?;
-        column += 1;
-        Ok(value)
-    }).collect()
+    arguments
+        .iter()
+        .map(|argument| {
+            if argument.value.is_none() {
+                return Ok(None);
+            }
+            let value: Option<String> = row.try_get(column)?;
+            column += 1;
+            Ok(value)
+        })
+        .collect()
 }
 
 /// One row with an expression for each argument that is not NULL; `None` where there is none.

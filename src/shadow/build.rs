@@ -22,6 +22,7 @@ pub struct Built {
     pub warnings: Vec<String>,
     /// pg_type.typlen by OID.
     pub sizes: HashMap<u32, i16>,
+    pub is_superuser: bool,
 }
 
 /// No trace of what one asker's session runs may show in another's.
@@ -34,7 +35,10 @@ pub fn local_options(options: &ShadowOptions) -> postgres::Options {
 
 pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> Result<Built, ShadowError> {
     let builtin = admin
-        .query("SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace", &[])
+        .query(
+            "SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace",
+            &[],
+        )
         .await?;
     let builtin = builtin.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
     let schema = ddl::schema(policy, &builtin);
@@ -54,7 +58,8 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     for warning in &warnings {
         tracing::warn!("shadow: {warning}");
     }
-    Ok(Built { tables: schema.tables, warnings, sizes })
+    let is_superuser: String = admin.query_one("SELECT pg_catalog.current_setting('is_superuser')", &[]).await?.try_get(0)?;
+    Ok(Built { tables: schema.tables, warnings, sizes, is_superuser: is_superuser == "on" })
 }
 
 async fn other_major(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {

@@ -26,7 +26,9 @@ fn reported(error: &DbError) -> ShadowError {
         // A malformed binary parameter; class 08 itself would tell a pool that the connection died.
         "08" if code == "08P01" => ShadowError::Refusal(refusal("22P03", error)),
         // 53400 would read as an exhausted budget.
-        "53" => ShadowError::Refusal(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "query needs more memory or disk than the shadow database may use")),
+        "53" => {
+            ShadowError::Refusal(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "query needs more memory or disk than the shadow database may use"))
+        }
         "08" | "40" | "55" | "58" | "F0" | "HV" | "XX" => ShadowError::Failed(format!("SQLSTATE {code}")),
         _ => ShadowError::Refusal(refusal(code, error)),
     }

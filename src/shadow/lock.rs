@@ -10,6 +10,9 @@ use super::ddl::identifier;
 /// Not a superuser; owns nothing.
 pub const ROLE: &str = "pgveil_shadow";
 
+/// What the role has by `ALTER ROLE`, for sessions that log in as a superuser and switch.
+pub const OPTIONS: &str = "-c temp_file_limit=256MB -c track_activities=off";
+
 /// Functions that PUBLIC may execute by default and nobody needs here, as patterns of LIKE: they wait, signal between sessions, write large
 /// objects, run SQL from text, change settings, or tell of the cluster.
 const LOCKED: [&str; 31] = [

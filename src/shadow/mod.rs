@@ -105,7 +105,11 @@ impl Shadow {
         let built = build::build(&connected.client, policy, &options).await?;
         connected.close().await;
         let is_private_server = local.is_some() && engine == Engine::Native;
-        let login = if is_private_server { pool::Login::direct(&admin, lock::ROLE) } else { pool::Login::switched(&admin, lock::ROLE) };
+        let login = if is_private_server {
+            pool::Login::direct(&admin, lock::ROLE)
+        } else {
+            pool::Login::switched(&admin, lock::ROLE, if local.is_none() && built.is_superuser { lock::OPTIONS } else { "" })
+        };
         let size = if engine == Engine::Embedded { 1 } else { options.connections.max(1) };
         Ok(Self {
             pool: pool::Pool::new(login, engine, size),

@@ -25,9 +25,13 @@ impl Login {
         Self { config, switch: None }
     }
 
-    /// Logs in as the administrator and gives up its rights.
-    pub fn switched(admin: &Config, role: &str) -> Self {
-        Self { config: admin.clone(), switch: Some(identifier(role)) }
+    /// Logs in as the administrator, with further startup options, and gives up its rights.
+    pub fn switched(admin: &Config, role: &str, options: &str) -> Self {
+        let mut config = admin.clone();
+        if !options.is_empty() {
+            config.options(format!("{} {options}", admin.get_options().unwrap_or_default()));
+        }
+        Self { config, switch: Some(identifier(role)) }
     }
 
     async fn open(&self) -> Result<Session, ShadowError> {
