@@ -77,9 +77,9 @@ pub struct LocalPostgres {
 
 #[derive(Debug)]
 enum Server {
-    Native(native::Native),
+    Native(Box<native::Native>),
     #[cfg(feature = "embedded")]
-    Embedded(embedded::Embedded),
+    Embedded(Box<embedded::Embedded>),
 }
 
 impl LocalPostgres {
@@ -102,7 +102,7 @@ impl LocalPostgres {
             binaries::Found::Directory(binaries) => {
                 let native = native::Native::start(&binaries, &options).await?;
                 let (config, url) = (native.config().clone(), native.url());
-                Ok(Self { config, url, server: Server::Native(native) })
+                Ok(Self { config, url, server: Server::Native(Box::new(native)) })
             }
             binaries::Found::Embedded => Self::start_embedded(&options).await,
         }
@@ -112,7 +112,7 @@ impl LocalPostgres {
     async fn start_embedded(options: &Options) -> Result<Self, Error> {
         let embedded = embedded::Embedded::start(options).await?;
         let (config, url) = (embedded.config().clone(), embedded.url());
-        Ok(Self { config, url, server: Server::Embedded(embedded) })
+        Ok(Self { config, url, server: Server::Embedded(Box::new(embedded)) })
     }
 
     #[cfg(not(feature = "embedded"))]

@@ -45,7 +45,10 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     let mut warnings = schema.warnings;
     warnings.extend(other_major(admin, options).await?);
     admin.execute("SELECT pg_catalog.pg_advisory_lock($1)", &[&BUILD_LOCK]).await?;
-    let digest = Sha256::digest(schema.statements.join(";")).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    // A table that turns private must lose its mirrored rows, although its DDL stays the same.
+    let protections = schema.tables.iter().map(|table| if table.is_public { "public" } else { "private" });
+    let meaning: Vec<&str> = schema.statements.iter().map(String::as_str).chain(protections).collect();
+    let digest = Sha256::digest(meaning.join(";")).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let standing = if let ShadowSource::Url(_) = options.source { guard(admin).await? } else { None };
     if standing.as_deref() != Some(digest.as_str()) {
         rebuild(admin, &schema.statements, &digest).await?;
@@ -76,12 +79,13 @@ async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
     if let Some(digest) = comment.as_deref().and_then(|comment| comment.strip_prefix(MARK)) {
         return Ok(Some(digest.to_owned()));
     }
-    let relations = "SELECT count(*) FROM pg_catalog.pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')";
-    let relations: i64 = admin.query_one(relations, &[]).await?.try_get(0)?;
-    if relations == 0 {
+    let objects = "SELECT (SELECT count(*) FROM pg_catalog.pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S'))
+        + (SELECT count(*) FROM pg_catalog.pg_proc WHERE oid >= 16384)";
+    let objects: i64 = admin.query_one(objects, &[]).await?.try_get(0)?;
+    if objects == 0 {
         return Ok(None);
     }
-    Err(ShadowError::Failed(format!("shadow_url names a database of {relations} relations that pgveil did not make; name an empty one")))
+    Err(ShadowError::Failed(format!("shadow_url names a database of {objects} relations and functions that pgveil did not make; name an empty one")))
 }
 
 async fn rebuild(admin: &Client, statements: &[String], digest: &str) -> Result<(), ShadowError> {

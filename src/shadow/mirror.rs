@@ -36,11 +36,14 @@ async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64
         0
     } else {
         let limit = rows_max.saturating_add(1).min(i64::MAX as u64);
-        let outgoing = source.copy_out(&format!("COPY (SELECT {columns} FROM {name} LIMIT {limit}) TO STDOUT (FORMAT binary)")).await?;
+        let outgoing = source
+            .copy_out(&format!("COPY (SELECT {columns} FROM {name} LIMIT {limit}) TO STDOUT (FORMAT binary)"))
+            .await
+            .map_err(|error| unread(&error))?;
         let sink = transaction.copy_in(&format!("COPY {name} ({columns}) FROM STDIN (FORMAT binary)")).await?;
         pin_mut!(outgoing, sink);
         while let Some(chunk) = outgoing.next().await {
-            sink.send(chunk?).await?;
+            sink.send(chunk.map_err(|error| unread(&error))?).await?;
         }
         sink.finish().await?
     };
@@ -49,4 +52,10 @@ async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64
     }
     transaction.commit().await?;
     Ok((rows <= rows_max).then_some(rows))
+}
+
+/// The real database's text stays out of what a client might see.
+fn unread(error: &tokio_postgres::Error) -> ShadowError {
+    let sqlstate = error.code().map_or("none", |code| code.code());
+    ShadowError::Failed(format!("reading a public table of the real database: SQLSTATE {sqlstate}"))
 }

@@ -67,9 +67,16 @@ async fn victim() {
 
 #[test]
 fn native_is_gone_after_sigkill_of_its_parent() {
-    let note = std::env::temp_dir().join(format!("pgveil-victim-{}", std::process::id()));
+    let directory = kill_a_victim(None);
+    assert!(is_gone_within(&directory, Duration::from_secs(10)));
+}
+
+/// The directory of a server whose parent got SIGKILL.
+fn kill_a_victim(binaries: Option<&str>) -> std::path::PathBuf {
+    let note = std::env::temp_dir().join(format!("victim-of-pgveil-{}-{}", std::process::id(), binaries.unwrap_or("native")));
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "postgres::victim"]).env("PGVEIL_VICTIM", &note);
+    command.envs(binaries.map(|binaries| ("PGVEIL_PG_BIN", binaries)));
     let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
     let started = Instant::now();
     let directory = loop {
@@ -80,13 +87,16 @@ fn native_is_gone_after_sigkill_of_its_parent() {
         std::thread::sleep(Duration::from_millis(20));
     };
     std::fs::remove_file(&note).unwrap();
-    let postmaster = std::fs::read_to_string(directory.join("data/postmaster.pid")).unwrap();
-    let postmaster = postmaster.lines().next().unwrap().to_owned();
+    let postmaster = std::fs::read_to_string(directory.join("data/postmaster.pid")).ok();
+    let postmaster = postmaster.and_then(|text| text.lines().next().map(str::to_owned));
     // SIGKILL: no handler and no destructor runs.
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(is_gone_within(&directory, Duration::from_secs(10)));
-    assert!(!Path::new("/proc").join(postmaster).exists());
+    assert_eq!(postmaster.is_some(), binaries.is_none());
+    if let Some(postmaster) = postmaster {
+        assert!(is_gone_within(&Path::new("/proc").join(postmaster), Duration::from_secs(10)));
+    }
+    directory
 }
 
 #[cfg(feature = "embedded")]
@@ -96,6 +106,12 @@ mod embedded {
     async fn start() -> LocalPostgres {
         let options = Options { database: Some("my shop".to_owned()), settings: Vec::new() };
         LocalPostgres::start_engine(Engine::Embedded, options).await.unwrap()
+    }
+
+    #[test]
+    fn is_gone_after_sigkill_of_its_process() {
+        let directory = kill_a_victim(Some("embedded"));
+        assert!(is_gone_within(&directory, Duration::from_secs(10)));
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -317,6 +317,14 @@ async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() 
     conforms(ShadowSource::Url(server.url().to_owned())).await;
     conforms(ShadowSource::Url(server.url().to_owned())).await;
     let admin = connect(&server.config()).await.unwrap();
+    let rates = admin.client.query_one("SELECT count(*) FROM public.rates", &[]).await.unwrap();
+    assert_eq!(rates.get::<_, i64>(0), 3);
+    let mut turned_private = policy();
+    turned_private.tables[2].protection = unit(Vec::new(), "code");
+    let options = ShadowOptions::new(ShadowSource::Url(server.url().to_owned()), "shop", "15.18");
+    Shadow::start(&turned_private, options).await.unwrap().stop().await;
+    let rates = admin.client.query_one("SELECT count(*) FROM public.rates", &[]).await.unwrap();
+    assert_eq!(rates.get::<_, i64>(0), 0);
     admin.client.batch_execute("CREATE DATABASE precious").await.unwrap();
     let mut other = server.config();
     let precious = connect(other.dbname("precious")).await.unwrap();
