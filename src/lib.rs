@@ -7,5 +7,7 @@ pub mod error;
 pub mod mechanism;
 pub mod parse;
 pub mod policy;
+pub mod postgres;
 pub mod refusal;
 pub mod resolve;
+pub mod shadow;

@@ -1,3 +1,5 @@
 mod catalog;
 mod harness;
 mod policy;
+mod postgres;
+mod shadow;

@@ -1,0 +1,52 @@
+//! Finds PostgreSQL's server binaries on this machine.
+
+use std::path::{Path, PathBuf};
+
+use super::{BINARIES_VARIABLE, Error};
+
+/// Where PostgreSQL comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The directory that holds initdb and postgres.
+    Directory(PathBuf),
+    Embedded,
+}
+
+/// The operator's word first, then PATH, then Debian's directories (newest major), then the embedded engine where it was built in.
+pub fn find() -> Result<Found, Error> {
+    if let Some(value) = std::env::var_os(BINARIES_VARIABLE) {
+        if value == "embedded" {
+            return if cfg!(feature = "embedded") { Ok(Found::Embedded) } else { Err(Error::NotEmbedded) };
+        }
+        let directory = PathBuf::from(value);
+        return if is_complete(&directory) { Ok(Found::Directory(directory)) } else { Err(Error::BadBinaries { directory }) };
+    }
+    match native() {
+        Err(Error::NoBinaries) if cfg!(feature = "embedded") => Ok(Found::Embedded),
+        found => found,
+    }
+}
+
+/// The binaries on this machine, without the operator's word.
+pub fn native() -> Result<Found, Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).find(|directory| is_complete(directory)).or_else(newest_debian);
+    found.map(Found::Directory).ok_or(Error::NoBinaries)
+}
+
+fn is_complete(directory: &Path) -> bool {
+    directory.is_absolute() && ["initdb", "postgres"].iter().all(|name| directory.join(name).is_file())
+}
+
+fn newest_debian() -> Option<PathBuf> {
+    let majors = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    majors
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let major: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let directory = entry.path().join("bin");
+            is_complete(&directory).then_some((major, directory))
+        })
+        .max()
+        .map(|(_, directory)| directory)
+}

@@ -1,0 +1,173 @@
+//! A throw-away PostgreSQL of our own on a private unix socket: the shadow, the demo and the tests live on it.
+//!
+//! Binaries found on the machine run as a real server ([`Engine::Native`]); without them, and with the cargo feature `embedded`, PostgreSQL runs
+//! inside this process ([`Engine::Embedded`]). Either way a `sh` of three lines watches a pipe whose other end only this process holds: when the
+//! pipe closes (stop, drop, panic, SIGKILL of this process), it stops the server and removes the directory. `PR_SET_PDEATHSIG` was not used: it
+//! fires when the *thread* that spawned dies, and it removes no directory.
+
+mod binaries;
+mod connect;
+mod directory;
+#[cfg(feature = "embedded")]
+mod embedded;
+mod native;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use connect::{Connected, cancel, connect};
+
+/// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
+pub const BINARIES_VARIABLE: &str = "PGVEIL_PG_BIN";
+
+const SUPERUSER: &str = "postgres";
+/// The database that every cluster has.
+const MAINTENANCE: &str = "postgres";
+
+/// Why no local PostgreSQL came up, or why a connection did not.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "no PostgreSQL server binaries found: install PostgreSQL, set {BINARIES_VARIABLE} to the directory that holds initdb and postgres, or build pgveil with --features embedded"
+    )]
+    NoBinaries,
+    #[error("{BINARIES_VARIABLE}={} does not hold initdb and postgres", directory.display())]
+    BadBinaries { directory: PathBuf },
+    #[error("{BINARIES_VARIABLE}=embedded, but this pgveil was built without --features embedded")]
+    NotEmbedded,
+    #[error("pgveil runs as root and found neither a user postgres nor nobody to run PostgreSQL as")]
+    NoUser,
+    #[error("local PostgreSQL: {doing}: {source}")]
+    Io { doing: &'static str, source: std::io::Error },
+    #[error("local PostgreSQL did not start: {log}")]
+    Start { log: String },
+    #[error("local PostgreSQL was not ready after {} s: {log}", waited.as_secs())]
+    Timeout { waited: Duration, log: String },
+    #[error("connecting to PostgreSQL: {0}")]
+    Connect(#[from] tokio_postgres::Error),
+    #[error("TLS towards PostgreSQL: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Which PostgreSQL answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// A server process: as many connections as it is configured for.
+    Native,
+    /// In this process: exactly one connection at a time, and `statement_timeout` is not honoured.
+    Embedded,
+}
+
+/// What the throw-away server should be like.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The database to create; `None`: `postgres`.
+    pub database: Option<String>,
+    /// Further server settings (name, value), for example `("shared_buffers", "64MB")`.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A running throw-away PostgreSQL. Dropping it stops the server and removes every trace.
+#[derive(Debug)]
+pub struct LocalPostgres {
+    config: tokio_postgres::Config,
+    url: String,
+    server: Server,
+}
+
+#[derive(Debug)]
+enum Server {
+    Native(Box<native::Native>),
+    #[cfg(feature = "embedded")]
+    Embedded(Box<embedded::Embedded>),
+}
+
+impl LocalPostgres {
+    /// Starts the best server that this machine offers and waits until it answers.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        Self::start_found(binaries::find()?, options).await
+    }
+
+    /// Starts a server of one kind, whatever the environment says.
+    pub async fn start_engine(engine: Engine, options: Options) -> Result<Self, Error> {
+        let found = match engine {
+            Engine::Native => binaries::native()?,
+            Engine::Embedded => binaries::Found::Embedded,
+        };
+        Self::start_found(found, options).await
+    }
+
+    async fn start_found(found: binaries::Found, options: Options) -> Result<Self, Error> {
+        match found {
+            binaries::Found::Directory(binaries) => {
+                let native = native::Native::start(&binaries, &options).await?;
+                let (config, url) = (native.config().clone(), native.url());
+                Ok(Self { config, url, server: Server::Native(Box::new(native)) })
+            }
+            binaries::Found::Embedded => Self::start_embedded(&options).await,
+        }
+    }
+
+    #[cfg(feature = "embedded")]
+    async fn start_embedded(options: &Options) -> Result<Self, Error> {
+        let embedded = embedded::Embedded::start(options).await?;
+        let (config, url) = (embedded.config().clone(), embedded.url());
+        Ok(Self { config, url, server: Server::Embedded(Box::new(embedded)) })
+    }
+
+    #[cfg(not(feature = "embedded"))]
+    async fn start_embedded(_: &Options) -> Result<Self, Error> {
+        Err(Error::NotEmbedded)
+    }
+
+    pub fn engine(&self) -> Engine {
+        match &self.server {
+            Server::Native(_) => Engine::Native,
+            #[cfg(feature = "embedded")]
+            Server::Embedded(_) => Engine::Embedded,
+        }
+    }
+
+    /// A libpq URL of the superuser; the socket's directory is readable by its owner (and root) only.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The same as [`Self::url`], for tokio-postgres.
+    pub fn config(&self) -> tokio_postgres::Config {
+        self.config.clone()
+    }
+
+    /// The directory that holds everything and disappears with the server.
+    pub fn directory(&self) -> &std::path::Path {
+        match &self.server {
+            Server::Native(native) => native.directory(),
+            #[cfg(feature = "embedded")]
+            Server::Embedded(embedded) => embedded.directory(),
+        }
+    }
+
+    /// Stops the server and waits until its directory is gone. Close connections to an embedded one first: it serves its client to the end.
+    pub async fn stop(self) {
+        // Drop waits for the watchdog, which blocks.
+        if tokio::task::spawn_blocking(move || drop(self)).await.is_err() {
+            tracing::warn!("stopping the local PostgreSQL panicked");
+        }
+    }
+}
+
+fn url(directory: &std::path::Path, config: &tokio_postgres::Config) -> String {
+    let database = config.get_dbname().unwrap_or(MAINTENANCE);
+    format!("postgresql://{SUPERUSER}@/{}?host={}&port=5432", percent_encode(database), directory.display())
+}
+
+fn percent_encode(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+        out
+    })
+}

@@ -1,0 +1,108 @@
+//! A real server from the binaries of this machine.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::directory::{Directory, unprivileged};
+use super::{Error, MAINTENANCE, Options, SUPERUSER, connect};
+
+const START_WAIT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+
+/// `$1` directory, `$2` binaries, from `$3` the server's settings. `umask` and the private directory guard the socket, so `trust` is enough.
+const SCRIPT: &str = r#"
+dir=$1; bin=$2; shift 2; umask 077
+if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync --no-instructions >"$dir/log" 2>&1
+then "$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!
+else pid=; : >"$dir/failed"
+fi
+read -r _
+if [ -n "$pid" ]; then kill -QUIT "$pid"; wait "$pid"; fi
+rm -rf -- "$dir"
+"#;
+
+/// No network, nothing durable, and no value in a log.
+const SETTINGS: [(&str, &str); 15] = [
+    ("listen_addresses", ""),
+    ("unix_socket_permissions", "0700"),
+    ("fsync", "off"),
+    ("synchronous_commit", "off"),
+    ("full_page_writes", "off"),
+    ("wal_level", "minimal"),
+    ("max_wal_senders", "0"),
+    ("shared_buffers", "16MB"),
+    ("max_connections", "40"),
+    ("timezone", "UTC"),
+    ("log_timezone", "UTC"),
+    ("log_min_messages", "fatal"),
+    ("log_min_error_statement", "panic"),
+    ("jit", "off"),
+    ("max_prepared_transactions", "0"),
+];
+
+#[derive(Debug)]
+pub struct Native {
+    directory: Directory,
+    config: tokio_postgres::Config,
+}
+
+impl Native {
+    pub async fn start(binaries: &Path, options: &Options) -> Result<Self, Error> {
+        let mut arguments = vec![binaries.display().to_string()];
+        let own = SETTINGS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        for (name, value) in own.chain(options.settings.iter().cloned()) {
+            arguments.extend(["-c".to_owned(), format!("{name}={value}")]);
+        }
+        let directory = Directory::create(unprivileged()?, SCRIPT, &arguments)?;
+        let mut config = tokio_postgres::Config::new();
+        config.host_path(directory.path()).port(5432).user(SUPERUSER).dbname(MAINTENANCE).application_name("pgveil");
+        let mut native = Self { directory, config };
+        native.wait().await?;
+        if let Some(database) = options.database.as_deref().filter(|name| *name != MAINTENANCE) {
+            native.create_database(database).await?;
+        }
+        Ok(native)
+    }
+
+    pub fn config(&self) -> &tokio_postgres::Config {
+        &self.config
+    }
+
+    pub fn url(&self) -> String {
+        super::url(self.directory.path(), &self.config)
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    async fn wait(&self) -> Result<(), Error> {
+        let started = Instant::now();
+        let socket = self.directory.path().join(".s.PGSQL.5432");
+        loop {
+            let log = || std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+            if self.directory.path().join("failed").exists() {
+                return Err(Error::Start { log: log() });
+            }
+            if socket.exists() && connect(&self.config).await.is_ok() {
+                return Ok(());
+            }
+            // The server reports why it gives up; "starting up" only answers an early connection of ours.
+            let fatal = log().lines().any(|line| line.contains("FATAL:") && !line.contains("starting up"));
+            if fatal {
+                return Err(Error::Start { log: log() });
+            }
+            if started.elapsed() > START_WAIT {
+                return Err(Error::Timeout { waited: started.elapsed(), log: log() });
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    async fn create_database(&mut self, name: &str) -> Result<(), Error> {
+        let connected = connect(&self.config).await?;
+        connected.client.batch_execute(&format!("CREATE DATABASE \"{}\"", name.replace('"', "\"\""))).await?;
+        self.config.dbname(name);
+        Ok(())
+    }
+}

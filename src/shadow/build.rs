@@ -1,0 +1,114 @@
+//! Builds the shadow's schema in an empty database, or in one that an earlier pgveil built.
+
+use std::collections::HashMap;
+
+use sha2::{Digest, Sha256};
+use tokio_postgres::Client;
+
+use super::ddl::{Shape, identifier, literal, qualified};
+use super::{ShadowError, ShadowOptions, ShadowSource, ddl, lock};
+use crate::policy::Policy;
+use crate::postgres;
+
+/// Replicas that share a shadow build it one at a time.
+const BUILD_LOCK: i64 = 0x7067_7665_696c;
+/// What the database's comment says of a shadow, before the digest of its DDL.
+const MARK: &str = "pgveil shadow ";
+
+/// What stands in the shadow.
+#[derive(Debug)]
+pub struct Built {
+    pub tables: Vec<Shape>,
+    pub warnings: Vec<String>,
+    /// pg_type.typlen by OID.
+    pub sizes: HashMap<u32, i16>,
+    pub is_superuser: bool,
+}
+
+/// No trace of what one asker's session runs may show in another's.
+pub fn local_options(options: &ShadowOptions) -> postgres::Options {
+    let connections = (options.connections + 8).to_string();
+    let settings = [("max_connections", connections.as_str()), ("track_activities", "off"), ("autovacuum", "off"), ("temp_file_limit", "262144")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    postgres::Options { database: Some(options.database.clone()), settings: settings.into() }
+}
+
+pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> Result<Built, ShadowError> {
+    let builtin = admin
+        .query(
+            "SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace",
+            &[],
+        )
+        .await?;
+    let builtin = builtin.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
+    let schema = ddl::schema(policy, &builtin);
+    let mut warnings = schema.warnings;
+    warnings.extend(other_major(admin, options).await?);
+    admin.execute("SELECT pg_catalog.pg_advisory_lock($1)", &[&BUILD_LOCK]).await?;
+    // A table that turns private must lose its mirrored rows, although its DDL stays the same.
+    let protections = schema.tables.iter().map(|table| if table.is_public { "public" } else { "private" });
+    let meaning: Vec<&str> = schema.statements.iter().map(String::as_str).chain(protections).collect();
+    let digest = Sha256::digest(meaning.join(";")).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let standing = if let ShadowSource::Url(_) = options.source { guard(admin).await? } else { None };
+    if standing.as_deref() != Some(digest.as_str()) {
+        rebuild(admin, &schema.statements, &digest).await?;
+    }
+    let schemas: Vec<&str> = schema.tables.iter().map(|table| table.schema.as_str()).collect();
+    warnings.extend(lock::lock(admin, &schemas, options.statement_timeout).await?);
+    admin.execute("SELECT pg_catalog.pg_advisory_unlock($1)", &[&BUILD_LOCK]).await?;
+    let sizes = admin.query("SELECT oid, typlen FROM pg_catalog.pg_type", &[]).await?;
+    let sizes = sizes.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
+    for warning in &warnings {
+        tracing::warn!("shadow: {warning}");
+    }
+    let is_superuser: String = admin.query_one("SELECT pg_catalog.current_setting('is_superuser')", &[]).await?.try_get(0)?;
+    Ok(Built { tables: schema.tables, warnings, sizes, is_superuser: is_superuser == "on" })
+}
+
+async fn other_major(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
+    let here: String = admin.query_one("SELECT pg_catalog.current_setting('server_version')", &[]).await?.try_get(0)?;
+    let major = |version: &str| version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().to_owned();
+    let differs = major(&here) != major(&options.server_version);
+    Ok(differs.then(|| format!("it runs PostgreSQL {here}, the database {}: types and functions may differ", options.server_version)))
+}
+
+/// A shadow that the operator names is wiped, so it must be ours or empty. The digest of what stands there, where it is ours.
+async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
+    let comment = "SELECT pg_catalog.shobj_description(oid, 'pg_database') FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()";
+    let comment: Option<String> = admin.query_one(comment, &[]).await?.try_get(0)?;
+    if let Some(digest) = comment.as_deref().and_then(|comment| comment.strip_prefix(MARK)) {
+        return Ok(Some(digest.to_owned()));
+    }
+    let objects = "SELECT (SELECT count(*) FROM pg_catalog.pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S'))
+        + (SELECT count(*) FROM pg_catalog.pg_proc WHERE oid >= 16384)";
+    let objects: i64 = admin.query_one(objects, &[]).await?.try_get(0)?;
+    if objects == 0 {
+        return Ok(None);
+    }
+    Err(ShadowError::Failed(format!("shadow_url names a database of {objects} relations and functions that pgveil did not make; name an empty one")))
+}
+
+async fn rebuild(admin: &Client, statements: &[String], digest: &str) -> Result<(), ShadowError> {
+    let database: String = admin.query_one("SELECT pg_catalog.current_database()::text", &[]).await?.try_get(0)?;
+    let schemas = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'";
+    let mut batch = vec!["BEGIN".to_owned()];
+    for row in admin.query(schemas, &[]).await? {
+        let name: String = row.try_get(0)?;
+        if name == "public" {
+            batch.extend(tables_of_public(admin).await?);
+        } else {
+            batch.push(format!("DROP SCHEMA {} CASCADE", identifier(&name)));
+        }
+    }
+    batch.extend(statements.iter().cloned());
+    batch.push(format!("COMMENT ON DATABASE {} IS {}", identifier(&database), literal(&format!("{MARK}{digest}"))));
+    batch.push("COMMIT".to_owned());
+    Ok(admin.batch_execute(&batch.join(";\n")).await?)
+}
+
+/// The schema `public` may belong to another, so its tables go one by one.
+async fn tables_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
+    let tables = "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
+    let rows = admin.query(tables, &[]).await?;
+    rows.iter().map(|row| Ok(format!("DROP TABLE {} CASCADE", qualified("public", row.try_get(0)?)))).collect()
+}

@@ -1,0 +1,49 @@
+//! Tells the statement's faults from the server's.
+
+use tokio_postgres::error::{DbError, ErrorPosition};
+
+use super::ShadowError;
+use crate::refusal::{Refusal, sqlstate};
+
+impl From<tokio_postgres::Error> for ShadowError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(database) => reported(database),
+            // What is not a report of the server is a broken pipe or a broken protocol; a value that did not encode is our bug.
+            None if error.is_closed() || std::error::Error::source(&error).is_some_and(|s| s.is::<std::io::Error>()) => Self::Lost(error.to_string()),
+            None => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+fn reported(error: &DbError) -> ShadowError {
+    let code = error.code().code();
+    let class = code.get(..2).unwrap_or(code);
+    match class {
+        "57" if code == sqlstate::QUERY_CANCELED => ShadowError::Refusal(refusal(code, error)),
+        // The server goes down, or refuses to come up.
+        "57" => ShadowError::Lost(format!("SQLSTATE {code}")),
+        // A malformed binary parameter; class 08 itself would tell a pool that the connection died.
+        "08" if code == "08P01" => ShadowError::Refusal(refusal("22P03", error)),
+        // 53400 would read as an exhausted budget.
+        "53" => {
+            ShadowError::Refusal(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "query needs more memory or disk than the shadow database may use"))
+        }
+        "08" | "40" | "55" | "58" | "F0" | "HV" | "XX" => ShadowError::Failed(format!("SQLSTATE {code}")),
+        _ => ShadowError::Refusal(refusal(code, error)),
+    }
+}
+
+fn refusal(code: &str, error: &DbError) -> Refusal {
+    let position = match error.position() {
+        Some(ErrorPosition::Original(position)) => Some(*position),
+        Some(ErrorPosition::Internal { .. }) | None => None,
+    };
+    Refusal {
+        sqlstate: code.to_owned(),
+        message: error.message().to_owned(),
+        detail: error.detail().map(str::to_owned),
+        hint: error.hint().map(str::to_owned),
+        position,
+    }
+}

@@ -1,0 +1,98 @@
+//! The role that statements run as: it reads, and nothing else. The resolver's allow-list of functions is the first line; this is the second.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::ShadowError;
+use super::ddl::identifier;
+
+/// Not a superuser; owns nothing.
+pub const ROLE: &str = "pgveil_shadow";
+
+/// What the role has by `ALTER ROLE`, for sessions that log in as a superuser and switch.
+pub const OPTIONS: &str = "-c temp_file_limit=256MB -c track_activities=off";
+
+/// Functions that PUBLIC may execute by default and nobody needs here, as patterns of LIKE: they wait, signal between sessions, write large
+/// objects, run SQL from text, change settings, or tell of the cluster.
+const LOCKED: [&str; 31] = [
+    r"pg\_sleep%",
+    r"lo\_%",
+    "loread",
+    "lowrite",
+    r"pg\_advisory\_%",
+    r"pg\_try\_advisory\_%",
+    r"pg\_notify",
+    r"set\_config",
+    r"query\_to\_xml%",
+    r"table\_to\_xml%",
+    r"cursor\_to\_xml%",
+    r"schema\_to\_xml%",
+    r"database\_to\_xml%",
+    r"ts\_stat",
+    r"ts\_rewrite",
+    r"txid\_%",
+    r"pg\_current\_xact\_id%",
+    r"pg\_current\_snapshot",
+    r"pg\_current\_wal%",
+    r"pg\_export\_snapshot",
+    r"pg\_cancel\_backend",
+    r"pg\_terminate\_backend",
+    r"pg\_log\_backend%",
+    r"pg\_logical\_%",
+    r"pg\_replication\_%",
+    r"pg\_read\_%",
+    r"pg\_ls\_%",
+    r"pg\_stat\_file",
+    r"pg\_reload\_conf",
+    r"dblink%",
+    r"pg\_create\_%",
+];
+
+/// Makes the role, gives it SELECT on everything and REFERENCES (so that information_schema shows it the keys), and locks functions.
+/// Each thing that a mere owner may not do is a warning.
+pub async fn lock(admin: &Client, schemas: &[&str], statement_timeout: Duration) -> Result<Vec<String>, ShadowError> {
+    let database: String = admin.query_one("SELECT pg_catalog.current_database()::text", &[]).await?.try_get(0)?;
+    let exists: bool = admin.query_one("SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1)", &[&ROLE]).await?.try_get(0)?;
+    let mut batch = Vec::new();
+    if !exists {
+        batch.push(format!("CREATE ROLE {ROLE} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"));
+    }
+    let database = identifier(&database);
+    batch.push(format!("REVOKE ALL ON DATABASE {database} FROM PUBLIC; GRANT CONNECT ON DATABASE {database} TO {ROLE}"));
+    batch.push("REVOKE CREATE ON SCHEMA public FROM PUBLIC".to_owned());
+    for schema in schemas {
+        let schema = identifier(schema);
+        batch.push(format!("GRANT USAGE ON SCHEMA {schema} TO {ROLE}; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA {schema} TO {ROLE}"));
+    }
+    batch.push(format!("ALTER ROLE {ROLE} SET default_transaction_read_only TO on"));
+    batch.push(format!("ALTER ROLE {ROLE} SET statement_timeout TO {}", statement_timeout.as_millis().min(i32::MAX as u128)));
+    admin.batch_execute(&batch.join(";\n")).await?;
+
+    let mut warnings = Vec::new();
+    for setting in ["temp_file_limit TO '256MB'", "track_activities TO off"] {
+        if let Err(error) = admin.batch_execute(&format!("ALTER ROLE {ROLE} SET {setting}")).await {
+            warnings.push(format!("its role could not be given {setting}: {}", reason(&error)));
+        }
+    }
+    if let Err(error) = revoke(admin).await {
+        warnings.push(format!("functions could not be locked (a superuser could): {error}"));
+    }
+    Ok(warnings)
+}
+
+async fn revoke(admin: &Client) -> Result<(), ShadowError> {
+    let patterns: Vec<&str> = LOCKED.to_vec();
+    let find = "SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(p.proname) || '(' || pg_catalog.pg_get_function_identity_arguments(p.oid) || ')'
+         FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE p.proname LIKE ANY ($1) AND p.prokind = 'f'";
+    let functions = admin.query(find, &[&patterns]).await?;
+    let statements: Vec<String> = functions
+        .iter()
+        .map(|row| Ok(format!("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC", row.try_get::<_, String>(0)?)))
+        .collect::<Result<_, tokio_postgres::Error>>()?;
+    Ok(admin.batch_execute(&statements.join(";\n")).await?)
+}
+
+fn reason(error: &tokio_postgres::Error) -> String {
+    error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned())
+}

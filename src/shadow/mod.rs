@@ -1,0 +1,215 @@
+//! The second PostgreSQL: the policy-visible schema, small public tables, no private row. It types statements, prints parameters and runs what
+//! is left of a query above the privacy cut; a hole here can show nothing private.
+
+mod arguments;
+mod build;
+mod ddl;
+mod fault;
+mod lock;
+mod mirror;
+mod pool;
+mod rows;
+mod settings;
+mod typing;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::engine::{Argument, Asker, Description, Format};
+use crate::policy::Policy;
+use crate::postgres::{self, Engine, LocalPostgres, connect};
+use crate::refusal::Refusal;
+
+pub use mirror::Mirrored;
+pub use rows::{BYTES_MAX, ROWS_MAX};
+
+/// Why the shadow did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum ShadowError {
+    /// The statement's fault, in PostgreSQL's words; it speaks of the SQL and of released or public values.
+    #[error("{0}")]
+    Refusal(Refusal),
+    /// The connection broke, and so did the one after it.
+    #[error("the shadow database is out of reach: {0}")]
+    Lost(String),
+    /// Anything else that is not the statement's fault. The text holds no literal of a statement.
+    #[error("the shadow database failed: {0}")]
+    Failed(String),
+    #[error("the shadow database: {0}")]
+    Start(#[from] postgres::Error),
+}
+
+/// Which server the shadow lives on.
+#[derive(Debug, Clone)]
+pub enum ShadowSource {
+    /// A second server that the operator names. Its database must be empty or an earlier shadow; it is rebuilt.
+    Url(String),
+    /// A throw-away server of our own, the best this machine offers.
+    Local,
+    /// A throw-away server of this kind.
+    LocalEngine(Engine),
+}
+
+/// How the shadow is set up.
+#[derive(Debug, Clone)]
+pub struct ShadowOptions {
+    pub source: ShadowSource,
+    /// The real database's name, so that `current_database()` agrees (a local shadow only).
+    pub database: String,
+    /// The real server's version, for example `15.18`; another major version is worth a warning.
+    pub server_version: String,
+    /// Sessions kept open; the embedded engine takes one.
+    pub connections: usize,
+    pub statement_timeout: Duration,
+}
+
+impl ShadowOptions {
+    /// Eight sessions, 30 s a statement.
+    pub fn new(source: ShadowSource, database: impl Into<String>, server_version: impl Into<String>) -> Self {
+        Self { source, database: database.into(), server_version: server_version.into(), connections: 8, statement_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// The shadow database with its pool of read-only sessions.
+#[derive(Debug)]
+pub struct Shadow {
+    pool: pool::Pool,
+    /// Superuser or owner: builds and mirrors.
+    admin: tokio_postgres::Config,
+    engine: Engine,
+    tables: Vec<ddl::Shape>,
+    warnings: Vec<String>,
+    sizes: HashMap<u32, i16>,
+    cache: typing::Cache,
+    statement_timeout: Duration,
+    mirror_rows_max: u64,
+    local: Option<LocalPostgres>,
+}
+
+impl Shadow {
+    /// Starts or reaches the server and builds the policy's schema there. Public rows come by [`Self::mirror`].
+    pub async fn start(policy: &Policy, options: ShadowOptions) -> Result<Self, ShadowError> {
+        let local = match &options.source {
+            ShadowSource::Url(_) => None,
+            ShadowSource::Local => Some(LocalPostgres::start(build::local_options(&options)).await?),
+            ShadowSource::LocalEngine(engine) => Some(LocalPostgres::start_engine(*engine, build::local_options(&options)).await?),
+        };
+        let (admin, engine) = match (&local, &options.source) {
+            (Some(local), _) => (local.config(), local.engine()),
+            (None, ShadowSource::Url(url)) => (url.parse().map_err(postgres::Error::from)?, Engine::Native),
+            (None, ShadowSource::Local | ShadowSource::LocalEngine(_)) => return Err(ShadowError::Failed("no local server".to_owned())),
+        };
+        let connected = connect(&admin).await?;
+        let built = build::build(&connected.client, policy, &options).await?;
+        connected.close().await;
+        let is_private_server = local.is_some() && engine == Engine::Native;
+        let login = if is_private_server {
+            pool::Login::direct(&admin, lock::ROLE)
+        } else {
+            pool::Login::switched(&admin, lock::ROLE, if local.is_none() && built.is_superuser { lock::OPTIONS } else { "" })
+        };
+        let size = if engine == Engine::Embedded { 1 } else { options.connections.max(1) };
+        Ok(Self {
+            pool: pool::Pool::new(login, engine, size),
+            admin,
+            engine,
+            tables: built.tables,
+            warnings: built.warnings,
+            sizes: built.sizes,
+            cache: typing::Cache::default(),
+            statement_timeout: options.statement_timeout,
+            mirror_rows_max: policy.limits.mirror_rows,
+            local,
+        })
+    }
+
+    /// What the operator should know: columns left out, versions that differ, functions that could not be locked.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// Fills the public tables from the real database; a table of more rows than `limits.mirror_rows` stays empty and is reported.
+    pub async fn mirror(&self, source: &tokio_postgres::Client) -> Result<Vec<Mirrored>, ShadowError> {
+        // An embedded engine serves one session: ours must be the only one.
+        let exclusive = if self.engine == Engine::Embedded { Some(self.pool.exclusive().await?) } else { None };
+        let mut admin = connect(&self.admin).await?;
+        let mirrored = mirror::mirror(source, &mut admin.client, &self.tables, self.mirror_rows_max).await;
+        admin.close().await;
+        drop(exclusive);
+        mirrored
+    }
+
+    /// Parameter and column types of one statement, and PostgreSQL's own error where it has one.
+    pub async fn describe(&self, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
+        let preamble = settings::preamble(asker, self.statement_timeout)?;
+        let key = typing::Key::new(&preamble, sql, parameter_oids);
+        if let Some(description) = self.cache.find(&key) {
+            return Ok(description);
+        }
+        let mut attempts = pool::Attempts::default();
+        loop {
+            let lease = self.pool.lease(&preamble).await?;
+            let outcome = typing::describe(lease.client(), sql, parameter_oids, &self.sizes).await;
+            if let Some(outcome) = lease.settle(outcome, &mut attempts) {
+                return outcome.inspect(|description| self.cache.keep(key, description));
+            }
+        }
+    }
+
+    /// Each bound parameter as PostgreSQL prints it under fixed settings (ISO dates, UTC): two spellings of one value become one text, which
+    /// reads back as the same value under any session's settings. Text is *read* under the asker's settings. `None` is NULL.
+    pub async fn normalize_arguments(&self, asker: &Asker, oids: &[u32], arguments: &[Argument]) -> Result<Vec<Option<String>>, ShadowError> {
+        let reading = settings::preamble(asker, self.statement_timeout)?;
+        let printing = settings::canonical(self.statement_timeout);
+        let mut arguments = arguments.to_vec();
+        let mut attempts = pool::Attempts::default();
+        while reading != printing && arguments.iter().any(|a| a.format == Format::Text && a.value.is_some()) {
+            let lease = self.pool.lease(&reading).await?;
+            let outcome = arguments::to_binary(lease.client(), oids, &arguments).await;
+            if let Some(outcome) = lease.settle(outcome, &mut attempts) {
+                arguments = outcome?;
+            }
+        }
+        loop {
+            let lease = self.pool.lease(&printing).await?;
+            let outcome = arguments::print(lease.client(), oids, &arguments).await;
+            if let Some(outcome) = lease.settle(outcome, &mut attempts) {
+                return outcome;
+            }
+        }
+    }
+
+    /// Runs one SELECT without parameters. `columns_expected` is what [`Self::describe`] said of it; `formats`: none (all text), one for all, or one a column.
+    pub async fn run(
+        &self,
+        asker: &Asker,
+        sql: &str,
+        columns_expected: &Description,
+        formats: &[Format],
+    ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+        let preamble = settings::preamble(asker, self.statement_timeout)?;
+        let mut attempts = pool::Attempts::default();
+        loop {
+            let lease = self.pool.lease(&preamble).await?;
+            let outcome = rows::run(lease.client(), sql, columns_expected, formats).await;
+            if let Some(outcome) = lease.settle(outcome, &mut attempts) {
+                return outcome;
+            }
+        }
+    }
+
+    /// Closes the sessions and stops a local server.
+    pub async fn stop(self) {
+        let Self { pool, local, .. } = self;
+        pool.close().await;
+        if let Some(local) = local {
+            local.stop().await;
+        }
+    }
+}

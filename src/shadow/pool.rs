@@ -1,0 +1,190 @@
+//! A few sessions of the locked-down role, each remembering the settings it was last given.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_postgres::{Client, Config};
+
+use super::ShadowError;
+use super::ddl::identifier;
+use crate::postgres::{Connected, Engine, cancel, connect};
+
+/// How a session becomes the locked-down role.
+#[derive(Debug)]
+pub struct Login {
+    config: Config,
+    /// The role to switch to after the login, where one cannot log in as it.
+    switch: Option<String>,
+}
+
+impl Login {
+    /// Logs in as the role itself: nothing to switch back to.
+    pub fn direct(admin: &Config, role: &str) -> Self {
+        let mut config = admin.clone();
+        config.user(role);
+        Self { config, switch: None }
+    }
+
+    /// Logs in as the administrator, with further startup options, and gives up its rights.
+    pub fn switched(admin: &Config, role: &str, options: &str) -> Self {
+        let mut config = admin.clone();
+        if !options.is_empty() {
+            config.options(format!("{} {options}", admin.get_options().unwrap_or_default()));
+        }
+        Self { config, switch: Some(identifier(role)) }
+    }
+
+    async fn open(&self) -> Result<Session, ShadowError> {
+        let connected = connect(&self.config).await?;
+        if let Some(role) = &self.switch
+            && connected.client.batch_execute(&format!("SET SESSION AUTHORIZATION {role}")).await.is_err()
+        {
+            // Only a superuser may change the session's user; a member may still take the role.
+            connected.client.batch_execute(&format!("SET ROLE {role}")).await?;
+        }
+        Ok(Session { connected, preamble: String::new() })
+    }
+}
+
+#[derive(Debug)]
+struct Session {
+    connected: Connected,
+    /// The settings batch that ran last; empty: unknown.
+    preamble: String,
+}
+
+#[derive(Debug)]
+pub struct Pool {
+    login: Login,
+    engine: Engine,
+    size: u32,
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Session>>,
+}
+
+impl Pool {
+    pub fn new(login: Login, engine: Engine, size: usize) -> Self {
+        let size = u32::try_from(size).unwrap_or(u32::MAX).min(1024);
+        Self { login, engine, size, permits: Arc::new(Semaphore::new(size as usize)), idle: Mutex::new(Vec::new()) }
+    }
+
+    /// A session under these settings, waiting for a free one.
+    pub async fn lease(&self, preamble: &str) -> Result<Lease<'_>, ShadowError> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
+        let mut lease = Lease { pool: self, session: None, permit: Some(permit) };
+        loop {
+            let (session, is_fresh) = match self.take(preamble) {
+                Some(session) => (session, false),
+                None => (self.login.open().await?, true),
+            };
+            let session = lease.session.insert(session);
+            if session.preamble == preamble {
+                return Ok(lease);
+            }
+            session.preamble.clear();
+            match session.connected.client.batch_execute(preamble).await.map_err(ShadowError::from) {
+                Ok(()) => {
+                    session.preamble = preamble.to_owned();
+                    return Ok(lease);
+                }
+                // A session that died while idle says nothing of the next one.
+                Err(ShadowError::Lost(_)) if !is_fresh => lease.session = None,
+                Err(error) => {
+                    lease.give_back();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The session that has these settings already, else the one used last.
+    fn take(&self, preamble: &str) -> Option<Session> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|session| !session.connected.client.is_closed());
+        let at = idle.iter().rposition(|session| session.preamble == preamble).or_else(|| idle.len().checked_sub(1))?;
+        Some(idle.remove(at))
+    }
+
+    /// Waits until no session is in use, closes them all, and keeps new ones out while the permit lives.
+    pub async fn exclusive(&self) -> Result<OwnedSemaphorePermit, ShadowError> {
+        let permit = Arc::clone(&self.permits).acquire_many_owned(self.size).await.map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        for session in idle {
+            session.connected.close().await;
+        }
+        Ok(permit)
+    }
+
+    pub async fn close(self) {
+        // It fails only where the semaphore was closed, which nobody does.
+        let _ = self.exclusive().await;
+    }
+}
+
+/// How often a lost connection was tried again.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    lost: u32,
+}
+
+/// A session in use. Dropped without [`Self::settle`] (its future was cancelled), the session is cancelled and closed.
+#[derive(Debug)]
+pub struct Lease<'a> {
+    pool: &'a Pool,
+    session: Option<Session>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Lease<'_> {
+    pub fn client(&self) -> &Client {
+        // `lease` returns only with a session, and `settle` consumes the lease.
+        match &self.session {
+            Some(session) => &session.connected.client,
+            None => unreachable!("a lease holds its session until it is settled"),
+        }
+    }
+
+    /// Takes the session back; `None` asks to try once more, since everything here is read-only and free.
+    pub fn settle<T>(mut self, outcome: Result<T, ShadowError>, attempts: &mut Attempts) -> Option<Result<T, ShadowError>> {
+        match outcome {
+            Ok(value) => {
+                self.give_back();
+                Some(Ok(value))
+            }
+            Err(ShadowError::Lost(_)) if attempts.lost == 0 => {
+                attempts.lost += 1;
+                None
+            }
+            Err(ShadowError::Refusal(refusal)) if refusal.sqlstate != super::rows::CUT_SHORT => {
+                self.give_back();
+                Some(Err(ShadowError::Refusal(refusal)))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let Some(session) = self.session.take().filter(|session| !session.connected.client.is_closed()) {
+            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let permit = self.permit.take();
+        // The embedded engine would only see the request once the statement is over.
+        let target = (self.pool.engine == Engine::Native).then(|| self.pool.login.config.clone());
+        runtime.spawn(async move {
+            if let Some(config) = target
+                && let Err(error) = cancel(&config, &session.connected.client).await
+            {
+                tracing::debug!(%error, "cancelling a statement of the shadow");
+            }
+            session.connected.close().await;
+            drop(permit);
+        });
+    }
+}

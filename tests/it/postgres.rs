@@ -1,0 +1,145 @@
+//! The throw-away PostgreSQL comes up, answers, and leaves nothing behind, however it ends.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
+
+async fn one(config: &tokio_postgres::Config, sql: &str) -> String {
+    let connected = connect(config).await.unwrap();
+    let row = connected.client.query_one(sql, &[]).await.unwrap();
+    let value: String = row.get(0);
+    connected.close().await;
+    value
+}
+
+fn is_gone_within(directory: &Path, limit: Duration) -> bool {
+    let started = Instant::now();
+    while directory.exists() && started.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    !directory.exists()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_starts_answers_and_is_gone_after_stop() {
+    let started = Instant::now();
+    let options = Options { database: Some("my \"shop\"".to_owned()), settings: vec![("work_mem".to_owned(), "3MB".to_owned())] };
+    let server = LocalPostgres::start(options).await.unwrap();
+    eprintln!("native start: {:?}", started.elapsed());
+    assert_eq!(server.engine(), Engine::Native);
+    let by_url: tokio_postgres::Config = server.url().parse().unwrap();
+    for config in [server.config(), by_url] {
+        assert_eq!(one(&config, "SELECT current_database()::text").await, "my \"shop\"");
+        assert_eq!(one(&config, "SELECT current_setting('work_mem') || current_setting('listen_addresses')").await, "3MB");
+    }
+    let directory = server.directory().to_owned();
+    let stopping = Instant::now();
+    server.stop().await;
+    eprintln!("native stop: {:?}", stopping.elapsed());
+    assert!(!directory.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn native_is_gone_after_drop_with_an_open_connection() {
+    let server = LocalPostgres::start(Options::default()).await.unwrap();
+    let _open = connect(&server.config()).await.unwrap();
+    let directory = server.directory().to_owned();
+    drop(server);
+    assert!(!directory.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_setting_is_reported_with_the_servers_log() {
+    let options = Options { database: None, settings: vec![("no_such_setting".to_owned(), "1".to_owned())] };
+    let error = LocalPostgres::start(options).await.unwrap_err();
+    assert!(error.to_string().contains("no_such_setting"), "{error}");
+}
+
+/// Runs in a process of its own, started by the next test; prints the directory and waits to be killed.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the victim of native_is_gone_after_sigkill_of_its_parent"]
+async fn victim() {
+    let server = LocalPostgres::start(Options::default()).await.unwrap();
+    std::fs::write(std::env::var("PGVEIL_VICTIM").unwrap(), server.directory().display().to_string()).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+}
+
+#[test]
+fn native_is_gone_after_sigkill_of_its_parent() {
+    let directory = kill_a_victim(None);
+    assert!(is_gone_within(&directory, Duration::from_secs(10)));
+}
+
+/// The directory of a server whose parent got SIGKILL.
+fn kill_a_victim(binaries: Option<&str>) -> std::path::PathBuf {
+    let note = std::env::temp_dir().join(format!("victim-of-pgveil-{}-{}", std::process::id(), binaries.unwrap_or("native")));
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "postgres::victim"]).env("PGVEIL_VICTIM", &note);
+    command.envs(binaries.map(|binaries| ("PGVEIL_PG_BIN", binaries)));
+    let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    let directory = loop {
+        match std::fs::read_to_string(&note) {
+            Ok(text) if !text.is_empty() => break std::path::PathBuf::from(text),
+            _ => assert!(started.elapsed() < Duration::from_secs(60), "the victim never started"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    std::fs::remove_file(&note).unwrap();
+    let postmaster = std::fs::read_to_string(directory.join("data/postmaster.pid")).ok();
+    let postmaster = postmaster.and_then(|text| text.lines().next().map(str::to_owned));
+    // SIGKILL: no handler and no destructor runs.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(postmaster.is_some(), binaries.is_none());
+    if let Some(postmaster) = postmaster {
+        assert!(is_gone_within(&Path::new("/proc").join(postmaster), Duration::from_secs(10)));
+    }
+    directory
+}
+
+#[cfg(feature = "embedded")]
+mod embedded {
+    use super::*;
+
+    async fn start() -> LocalPostgres {
+        let options = Options { database: Some("my shop".to_owned()), settings: Vec::new() };
+        LocalPostgres::start_engine(Engine::Embedded, options).await.unwrap()
+    }
+
+    #[test]
+    fn is_gone_after_sigkill_of_its_process() {
+        let directory = kill_a_victim(Some("embedded"));
+        assert!(is_gone_within(&directory, Duration::from_secs(10)));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn two_run_in_one_process_and_leave_nothing() {
+        let started = Instant::now();
+        let first = start().await;
+        eprintln!("embedded start 1: {:?}", started.elapsed());
+        let started = Instant::now();
+        let second = start().await;
+        eprintln!("embedded start 2: {:?}", started.elapsed());
+        assert_eq!(first.engine(), Engine::Embedded);
+        let here = connect(&first.config()).await.unwrap();
+        let there = connect(&second.config()).await.unwrap();
+        here.client.batch_execute("CREATE TABLE only_here (x int); INSERT INTO only_here VALUES (1)").await.unwrap();
+        assert!(there.client.batch_execute("SELECT * FROM only_here").await.is_err());
+        let row = here.client.query_one("SELECT count(*) FROM only_here", &[]).await.unwrap();
+        assert_eq!(row.get::<_, i64>(0), 1);
+        here.close().await;
+        there.close().await;
+        let again = Instant::now();
+        let by_url: tokio_postgres::Config = first.url().parse().unwrap();
+        assert_eq!(one(&by_url, "SELECT current_database()::text").await, "my shop");
+        eprintln!("embedded reconnect: {:?}", again.elapsed());
+        let directories = [first.directory().to_owned(), second.directory().to_owned()];
+        let stopping = Instant::now();
+        first.stop().await;
+        second.stop().await;
+        eprintln!("embedded stop of two: {:?}", stopping.elapsed());
+        assert!(directories.iter().all(|directory| !directory.exists()));
+    }
+}
