@@ -22,6 +22,7 @@ use super::normal::{centred_quantile, isf};
 
 /// Noise that hides one unit's contribution to one coordinate, and the lattice it is drawn on. Made by [`gaussian`] and [`laplace`] alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::manual_non_exhaustive, reason = "`non_exhaustive` binds other crates only; the stages that must not build this live in this one")]
 pub struct Calibrated {
     pub noise: Noise,
     /// s: the exact integer is multiplied by 2^s before the noise is added, the sum divided by 2^s afterwards.
