@@ -97,7 +97,7 @@ proptest! {
     /// Were the loss below the exact one anywhere, randomised response would break it: mu's own trade-off curve must lie below its kink.
     #[test]
     fn the_mu_of_a_pure_loss_covers_randomised_response(epsilon in 1e-6f64..30.0) {
-        use crate::mechanism::cdf;
+        use crate::mechanism::normal::cdf;
         let mu = loss_laplace(Fixed::round_up(epsilon)).mu_squared.to_f64().sqrt();
         // The kink has both error rates at 1 / (1 + e^epsilon); the Gaussian's equal error rates are cdf(-mu / 2).
         let kink = 1.0 / (1.0 + epsilon.exp());

@@ -311,6 +311,24 @@ fn a_comparison_that_never_ends_is_given_up() {
     assert_eq!(x.less_than(&mut y, &mut random), Err(SampleError::Exhausted));
 }
 
+/// sigma 3 and a first word that leaves 3 x + 1/2 one unit below 3: the second word decides at 2^64 / 3, and one below that the third.
+#[test]
+fn a_rounding_is_decided_by_the_word_that_decides_it() {
+    let first = (((1u128 << 65) + (1 << 63) - 1) / 3) as u64;
+    let reaching = ((1u128 << 64).div_ceil(3)) as u64;
+    let rounded = |words: &[u64]| {
+        let mut random = Script::new(words.to_vec());
+        let mut x = Uniform::new(&mut random).unwrap();
+        round_scaled(3, &mut x, &mut random)
+    };
+    assert_eq!(rounded(&[first, reaching]), Ok(3));
+    assert_eq!(rounded(&[first, u64::MAX]), Ok(3));
+    assert_eq!(rounded(&[first, 0]), Ok(2));
+    assert!(matches!(rounded(&[first, reaching - 1]), Err(SampleError::Random(_))), "still open");
+    assert_eq!(rounded(&[first, reaching - 1, reaching]), Ok(3));
+    assert_eq!(rounded(&[first, reaching - 1, 0]), Ok(2));
+}
+
 fn big_below(top: u32) -> impl Strategy<Value = u64> {
     (0..top).prop_flat_map(|bits| (1u64 << bits)..(2u64 << bits))
 }
