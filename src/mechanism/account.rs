@@ -1,0 +1,137 @@
+//! The hybrid filter: what an account may spend, and whether one more loss fits.
+
+use super::conversion::{mu_of, rho_of};
+use super::loss::{Fixed, Loss};
+
+/// In which currency an account adds up what its epsilons do not cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Accounting {
+    /// Sums of mu^2 (Gaussian differential privacy); about 15 % more Gaussian answers than `Zcdp`.
+    Gdp,
+    /// Sums of rho (zero-concentrated differential privacy).
+    Zcdp,
+    /// Sums of epsilon alone; no Gaussian is ever admitted.
+    Pure,
+}
+
+/// What one account may ever spend: a budget (epsilon, delta) translated once, when the account opens.
+///
+/// The split of delta is fixed with it. Were the threshold's share to float, the analyst could spend the Gaussian part first and the deltas where they
+/// lose (errata 1g).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cap {
+    accounting: Accounting,
+    epsilon: Fixed,
+    rho: Fixed,
+    mu_squared: Fixed,
+    delta: Fixed,
+}
+
+/// No cap can be made of this budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CapError {
+    #[error("epsilon must be positive")]
+    Epsilon,
+    #[error("delta must be below 1")]
+    Delta,
+    #[error("the threshold's share of delta must lie in (0, 1)")]
+    ThresholdShare,
+    /// No mu of 2^-30 or no rho of 2^-60 fits: delta is 0, or epsilon too small beside it.
+    #[error("epsilon and delta leave nothing for gdp or zcdp accounting")]
+    DeltaTooSmall,
+}
+
+impl Cap {
+    /// The cap of a budget (`epsilon`, `delta`), all three rounded down by the caller.
+    ///
+    /// `threshold_share` of delta, rounded down, is kept for released keys; the Gaussian branch gets mu_B and rho_B of what is left. `Pure` has no Gaussian
+    /// branch to feed, so there keys have the whole delta, which may be 0.
+    ///
+    /// # Errors
+    ///
+    /// [`CapError`] when a parameter is out of range; nothing here is private.
+    pub fn new(epsilon: Fixed, delta: Fixed, threshold_share: Fixed, accounting: Accounting) -> Result<Self, CapError> {
+        let one = 1u128 << Fixed::BITS;
+        if epsilon == Fixed::ZERO {
+            return Err(CapError::Epsilon);
+        }
+        if delta.0 >= one {
+            return Err(CapError::Delta);
+        }
+        if threshold_share == Fixed::ZERO || threshold_share.0 >= one {
+            return Err(CapError::ThresholdShare);
+        }
+        if accounting == Accounting::Pure {
+            return Ok(Self { accounting, epsilon, rho: Fixed::ZERO, mu_squared: Fixed::ZERO, delta });
+        }
+        let kept = Fixed((delta.0 * threshold_share.0) >> Fixed::BITS);
+        let rest = Fixed(delta.0 - kept.0);
+        let mu = mu_of(epsilon, rest).ok_or(CapError::DeltaTooSmall)?;
+        let rho = rho_of(epsilon, rest).ok_or(CapError::DeltaTooSmall)?;
+        Ok(Self { accounting, epsilon, rho, mu_squared: mu.squared(), delta: kept })
+    }
+
+    pub fn accounting(&self) -> Accounting {
+        self.accounting
+    }
+
+    /// Most that the epsilons may sum to, on the pure branch.
+    pub fn epsilon(&self) -> Fixed {
+        self.epsilon
+    }
+
+    /// Most that the rhos may sum to, on the other branch under `Zcdp`.
+    pub fn rho(&self) -> Fixed {
+        self.rho
+    }
+
+    /// Most that the squares of mu may sum to, on the other branch under `Gdp`.
+    pub fn mu_squared(&self) -> Fixed {
+        self.mu_squared
+    }
+
+    /// Most that the thresholds' deltas may sum to.
+    pub fn delta(&self) -> Fixed {
+        self.delta
+    }
+
+    /// Whether an account that has `spent` this much may lose `next` as well.
+    ///
+    /// True iff the deltas fit and either the epsilons fit or, by accounting, the mu^2 or the rhos fit. A loss of zero shows nothing private and always fits.
+    ///
+    /// # Guarantee
+    ///
+    /// However adaptively the analyst chooses questions and mechanisms, the whole transcript of admitted answers and refusals is
+    /// (epsilon_B, delta_B)-differentially private for the budget of [`Cap::new`]. Sketch: write P and Q for the transcript on two neighbours; with
+    /// probability at most the thresholds' deltas some step left its bounds. Otherwise transcripts that end within the epsilons have P <= e^epsilon Q and
+    /// contribute nothing to the integral of (P - e^epsilon Q)+. All others end, and since sums only grow have always been, within mu_B^2: on them the
+    /// interaction equals one that the plain GDP filter cuts off, whose whole integral is at most delta(mu_B, epsilon_B) = delta_B minus the kept share.
+    ///
+    /// # Requires
+    ///
+    /// `spent` is the exact sum of every loss admitted before under this same cap; each loss holds conditionally on everything shown before it; debits
+    /// of one account are serialised. A cap is never replaced by another on the same account, nor its delta split anew.
+    ///
+    /// # Reference
+    ///
+    /// Errata B1 (GDP filter; Smith, Thakurta 2022, arXiv 2210.17520), B2 (hybrid, with delta), 1c; zCDP: Whitehouse et al. 2023 (arXiv 2203.05481);
+    /// pure: Rogers et al. 2016 (arXiv 1605.08294).
+    pub fn admits(&self, spent: &Loss, next: &Loss) -> bool {
+        if next.is_zero() {
+            return true;
+        }
+        // A sum past 128 bits is past every cap.
+        let Some(total) = spent.compose(*next) else { return false };
+        let pure_fits = total.epsilon.is_some_and(|epsilon| epsilon <= self.epsilon);
+        let branch_fits = match self.accounting {
+            Accounting::Gdp => pure_fits || total.mu_squared <= self.mu_squared,
+            Accounting::Zcdp => pure_fits || total.rho <= self.rho,
+            Accounting::Pure => pure_fits,
+        };
+        branch_fits && total.delta <= self.delta
+    }
+}
+
+#[cfg(test)]
+#[path = "account_tests.rs"]
+mod tests;

@@ -1,0 +1,69 @@
+//! The rule of errata 1e, its figures, and its edges.
+
+use super::super::calibration::{loss_gaussian, loss_laplace, loss_threshold};
+use super::super::loss::Mu;
+use super::*;
+
+fn standing(epsilon: f64, accounting: Accounting, spent: Loss) -> Standing {
+    let down = Fixed::round_down;
+    Standing { cap: Cap::new(down(epsilon), down(1e-6), down(0.005), accounting).unwrap(), spent }
+}
+
+/// The two losses of a count at this standard error.
+fn count(error: f64) -> (Loss, Loss) {
+    (loss_laplace(Fixed::round_up(2f64.sqrt() / error)), loss_gaussian(Mu::round_down(1.0 / error)))
+}
+
+fn chosen(accounts: &[Standing], error: f64) -> Mechanism {
+    let (laplace, gaussian) = count(error);
+    choose(accounts, &laplace, &gaussian)
+}
+
+#[test]
+fn the_figures_of_the_errata() {
+    let fresh = [standing(1.0, Accounting::Gdp, Loss::ZERO)];
+    assert_eq!(chosen(&fresh, 10.0), Mechanism::Laplace);
+    assert_eq!(chosen(&fresh, 14.0), Mechanism::Gaussian);
+    assert_eq!(chosen(&fresh, 100.0), Mechanism::Gaussian);
+    // zCDP has the smaller Gaussian budget: Laplace holds out a little longer.
+    assert_eq!(chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 14.0), Mechanism::Laplace);
+    assert_eq!(chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 20.0), Mechanism::Gaussian);
+}
+
+#[test]
+fn every_account_must_agree() {
+    let role = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let rich = standing(50.0, Accounting::Gdp, Loss::ZERO);
+    assert_eq!(chosen(&[role, role], 10.0), Mechanism::Laplace);
+    // Of a large total one count is a smaller share by mu^2 than by epsilon.
+    assert_eq!(chosen(&[role, rich], 10.0), Mechanism::Gaussian);
+    assert_eq!(chosen(&[rich, role], 10.0), Mechanism::Gaussian);
+}
+
+#[test]
+fn a_closed_or_exhausted_pure_branch_takes_gaussian() {
+    let after_gaussian = standing(1.0, Accounting::Gdp, loss_gaussian(Mu(1)));
+    assert_eq!(chosen(&[after_gaussian], 10.0), Mechanism::Gaussian);
+    let nearly_out = Loss { epsilon: Some(Fixed::round_down(0.95)), ..Loss::ZERO };
+    assert_eq!(chosen(&[standing(1.0, Accounting::Gdp, nearly_out)], 10.0), Mechanism::Gaussian);
+    let keys_only = standing(1.0, Accounting::Gdp, loss_threshold(Fixed(1)));
+    assert_eq!(chosen(&[keys_only], 10.0), Mechanism::Laplace);
+}
+
+#[test]
+fn a_pure_account_takes_laplace_only() {
+    let pure = standing(1.0, Accounting::Pure, Loss::ZERO);
+    let gdp = standing(50.0, Accounting::Gdp, loss_gaussian(Mu(1)));
+    assert_eq!(chosen(&[pure], 100.0), Mechanism::Laplace);
+    assert_eq!(chosen(&[gdp, pure], 100.0), Mechanism::Laplace);
+}
+
+#[test]
+fn ties_go_to_the_gaussian_and_a_mechanism_without_epsilon_never_counts_as_pure() {
+    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    // Both use the whole budget.
+    let laplace = Loss { epsilon: Some(account.cap.epsilon()), ..Loss::ZERO };
+    let gaussian = Loss { epsilon: None, mu_squared: account.cap.mu_squared(), ..Loss::ZERO };
+    assert_eq!(choose(&[account], &laplace, &gaussian), Mechanism::Gaussian);
+    assert_eq!(choose(&[account], &gaussian, &gaussian), Mechanism::Gaussian);
+}

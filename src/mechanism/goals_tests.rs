@@ -1,0 +1,83 @@
+//! The goals of mechanisms.md 4.4: how many counts a budget of (1, 1e-6) answers at a standard error.
+
+use num_bigint::BigUint;
+
+use super::*;
+
+fn down(value: f64) -> Fixed {
+    Fixed::round_down(value)
+}
+
+/// Asks for counts at one standard error, by the planner's rule and the filter, until one is refused: (Laplace answers, Gaussian answers).
+fn answered(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
+    let cap = Cap::new(down(1.0), down(1e-6), down(share), accounting).unwrap();
+    let one = BigUint::from(1u8);
+    let mu = Mu::round_down(1.0 / error);
+    let epsilon = Fixed::round_up(2f64.sqrt() / error);
+    for calibrated in [gaussian(&one, &one, mu).unwrap(), laplace(&one, &one, epsilon).unwrap()] {
+        let shown = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
+        assert!((shown / error - 1.0).abs() < 1e-5, "{calibrated:?} shows {shown}");
+    }
+    let (pure, normal) = (loss_laplace(epsilon), loss_gaussian(mu));
+    let (mut spent, mut counts) = (Loss::ZERO, (0, 0));
+    loop {
+        let mechanism = choose(&[Standing { cap, spent }], &pure, &normal);
+        let (next, count) = match mechanism {
+            Mechanism::Laplace => (pure, &mut counts.0),
+            Mechanism::Gaussian => (normal, &mut counts.1),
+        };
+        if !cap.admits(&spent, &next) {
+            assert!(!cap.admits(&spent, &pure) && !cap.admits(&spent, &normal), "the other mechanism would still fit");
+            return counts;
+        }
+        *count += 1;
+        spent = spent.compose(next).unwrap();
+    }
+}
+
+#[test]
+fn the_goals_are_reached_and_the_next_is_refused() {
+    assert_eq!(answered(10.0, 0.005, Accounting::Gdp), (7, 0));
+    assert_eq!(answered(14.0, 0.005, Accounting::Gdp), (0, 10));
+    assert_eq!(answered(100.0, 0.005, Accounting::Gdp), (0, 560));
+}
+
+#[test]
+fn a_larger_share_for_thresholds_costs_answers() {
+    // Errata 1f.
+    assert_eq!(answered(100.0, 0.1, Accounting::Gdp), (0, 554));
+    assert_eq!(answered(10.0, 0.1, Accounting::Gdp), (7, 0));
+    assert_eq!(answered(14.0, 0.1, Accounting::Gdp), (0, 10));
+}
+
+#[test]
+fn the_other_accountings_answer_what_they_can() {
+    assert_eq!(answered(10.0, 0.005, Accounting::Pure), (7, 0));
+    assert_eq!(answered(100.0, 0.005, Accounting::Pure), (70, 0));
+    // The zCDP column, 487, is for the whole of delta.
+    assert_eq!(answered(100.0, 1e-6, Accounting::Zcdp), (0, 487));
+    assert_eq!(answered(10.0, 0.005, Accounting::Zcdp), (7, 0));
+}
+
+#[test]
+fn the_columns_of_the_table() {
+    let (epsilon, delta) = (down(1.0), down(1e-6));
+    let mu_squared = mu_of(epsilon, delta).unwrap().squared().to_f64();
+    let rho = rho_of(epsilon, delta).unwrap().to_f64();
+    for (error, basic_laplace, zcdp, gdp) in [
+        (10.0, 7.0, 4.0, 5.0),
+        (14.0, 9.0, 9.0, 10.0),
+        (20.0, 14.0, 19.0, 22.0),
+        (30.0, 21.0, 43.0, 50.0),
+        (50.0, 35.0, 121.0, 140.0),
+        (100.0, 70.0, 487.0, 560.0),
+        (300.0, 212.0, 4384.0, 5042.0),
+        (1000.0, 707.0, 48711.0, 56028.0),
+    ] {
+        // The geometric mechanism's standard deviation 1 / (sqrt 2 sinh(epsilon / 2)), inverted.
+        let each = 2.0 * (std::f64::consts::FRAC_1_SQRT_2 / error).asinh();
+        assert_eq!((1.0 / each).floor(), basic_laplace, "Laplace at {error}");
+        assert_eq!((2.0 * rho * error * error).floor(), zcdp, "zCDP at {error}");
+        assert_eq!((mu_squared * error * error).floor(), gdp, "GDP at {error}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Integer noise with its parameter, ready to be drawn.
+
+use super::random::Randomness;
+use super::samplers::{SampleError, discrete_laplace, rounded_gaussian};
+
+/// A law of noise on the integers; the unit is one step of the lattice that the noised integer lives on.
+///
+/// Carries no guarantee by itself: [`super::gaussian`] and [`super::laplace`] pair it with the bound that it hides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Noise {
+    /// Discrete Laplace, P(x) proportional to exp(-|x| / scale). 1 <= scale < 2^60.
+    Laplace { scale: u64 },
+    /// A Gaussian of standard deviation sigma, rounded to the nearest integer. 1 <= sigma < 2^60.
+    Gaussian { sigma: u64 },
+}
+
+impl Noise {
+    /// One fresh, independent draw. Every coordinate of every group takes its own: a draw shared by two groups cancels in their difference, and
+    /// breaks the proof of released keys.
+    ///
+    /// # Errors
+    ///
+    /// Any [`SampleError`] means no noise, hence no answer; the charge stands.
+    pub fn sample(&self, random: &mut dyn Randomness) -> Result<i128, SampleError> {
+        match *self {
+            Self::Laplace { scale } => discrete_laplace(scale, random),
+            Self::Gaussian { sigma } => rounded_gaussian(sigma, random),
+        }
+    }
+
+    /// Standard error that the noise adds, in lattice units; for display.
+    pub fn standard_deviation(&self) -> f64 {
+        match *self {
+            // Variance 2r / (1 - r)^2 with r = exp(-1 / scale) is 1 / (2 sinh^2(1 / (2 scale))), which does not cancel.
+            Self::Laplace { scale } => std::f64::consts::FRAC_1_SQRT_2 / (0.5 / scale as f64).sinh(),
+            // Rounding to integers adds the variance 1/12 of a uniform, up to exp(-2 pi^2 sigma^2).
+            Self::Gaussian { sigma } => (sigma as f64).hypot((1.0f64 / 12.0).sqrt()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(actual: f64, expected: f64) {
+        assert!((actual / expected - 1.0).abs() < 1e-12, "{actual} is not {expected}");
+    }
+
+    #[test]
+    fn standard_deviations_are_those_of_the_laws() {
+        for scale in [1u64, 2, 10, 141_304] {
+            let r = (-1.0 / scale as f64).exp();
+            let close_enough = Noise::Laplace { scale }.standard_deviation() / ((2.0 * r).sqrt() / -(-1.0 / scale as f64).exp_m1());
+            assert!((close_enough - 1.0).abs() < 1e-10, "{scale}: {close_enough}");
+        }
+        close(Noise::Laplace { scale: 1 << 40 }.standard_deviation(), 2f64.sqrt() * (1u64 << 40) as f64);
+        close(Noise::Gaussian { sigma: 1 << 40 }.standard_deviation(), (1u64 << 40) as f64);
+        close(Noise::Gaussian { sigma: 1 }.standard_deviation(), (13.0f64 / 12.0).sqrt());
+    }
+}

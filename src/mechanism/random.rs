@@ -1,0 +1,176 @@
+//! Where random bits come from: the operating system's CSPRNG, or nothing.
+
+use std::fmt;
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+use zeroize::Zeroize;
+
+/// A source of independent, uniform 64-bit words.
+///
+/// # Requires
+///
+/// Words are independent and uniform on all 2^64 values, and unpredictable to every analyst: whoever predicts them subtracts the noise.
+/// A source that cannot deliver fails; it never repeats, pads or falls back to something weaker.
+pub trait Randomness {
+    /// The next word.
+    ///
+    /// # Errors
+    ///
+    /// [`RandomError`] when the source has none to give. The caller gives up the answer; the charge stands.
+    fn next_u64(&mut self) -> Result<u64, RandomError>;
+}
+
+impl<R: Randomness + ?Sized> Randomness for &mut R {
+    fn next_u64(&mut self) -> Result<u64, RandomError> {
+        (**self).next_u64()
+    }
+}
+
+/// The random source failed; there is no answer without noise.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no random bits: {reason}")]
+pub struct RandomError {
+    pub reason: String,
+}
+
+const BUFFER_BYTES: usize = 4096;
+const WORD_BYTES: usize = 8;
+
+/// The operating system's CSPRNG, read 4 KiB at a time.
+///
+/// One system call a page instead of one a word: a Gaussian draw takes about 20 words. Every word is overwritten as soon as it is handed out and
+/// the rest when the value is dropped, so a later read of this memory finds neither past noise nor noise to come.
+/// Not `Clone`: a copy would repeat its words. Make one for each release, and none before a `fork`.
+pub struct OsRandomness {
+    buffer: Box<[u8; BUFFER_BYTES]>,
+    /// Byte offset of the first word not handed out; `BUFFER_BYTES` when there is none.
+    next: usize,
+}
+
+impl OsRandomness {
+    /// Reads nothing yet: the first failure shows at the first word.
+    pub fn new() -> Self {
+        Self { buffer: Box::new([0; BUFFER_BYTES]), next: BUFFER_BYTES }
+    }
+
+    fn next_from<S: TryRng>(&mut self, source: &mut S) -> Result<u64, RandomError> {
+        if self.next == BUFFER_BYTES {
+            if let Err(error) = source.try_fill_bytes(&mut *self.buffer) {
+                // A failed read may have filled a part; it is as good as nothing.
+                self.buffer.zeroize();
+                return Err(RandomError { reason: error.to_string() });
+            }
+            self.next = 0;
+        }
+        let word = &mut self.buffer[self.next..self.next + WORD_BYTES];
+        let mut bytes = [0; WORD_BYTES];
+        bytes.copy_from_slice(word);
+        word.zeroize();
+        self.next += WORD_BYTES;
+        Ok(u64::from_ne_bytes(bytes))
+    }
+}
+
+impl Drop for OsRandomness {
+    fn drop(&mut self) {
+        self.buffer.zeroize();
+    }
+}
+
+impl Default for OsRandomness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Randomness for OsRandomness {
+    fn next_u64(&mut self) -> Result<u64, RandomError> {
+        self.next_from(&mut SysRng)
+    }
+}
+
+/// Shows nothing of the buffer: it is noise to come.
+impl fmt::Debug for OsRandomness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OsRandomness")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives the words 1, 2, 3, ... for `pages` pages, then fails half way through a page.
+    struct Failing {
+        pages: u32,
+        word: u64,
+    }
+
+    impl TryRng for Failing {
+        type Error = std::fmt::Error;
+
+        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+            Err(std::fmt::Error)
+        }
+
+        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+            Err(std::fmt::Error)
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+            if self.pages == 0 {
+                bytes[..BUFFER_BYTES / 2].fill(7);
+                return Err(std::fmt::Error);
+            }
+            self.pages -= 1;
+            for chunk in bytes.chunks_exact_mut(WORD_BYTES) {
+                self.word += 1;
+                chunk.copy_from_slice(&self.word.to_ne_bytes());
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_word_is_handed_out_once_and_overwritten() {
+        let mut source = Failing { pages: 2, word: 0 };
+        let mut random = OsRandomness::new();
+        for expected in 1..=1024 {
+            assert_eq!(random.next_from(&mut source).unwrap(), expected);
+            assert!(random.buffer[..random.next].iter().all(|&byte| byte == 0), "what was handed out is gone");
+        }
+    }
+
+    #[test]
+    fn a_failing_source_fails_closed_and_stays_failed() {
+        let mut source = Failing { pages: 1, word: 0 };
+        let mut random = OsRandomness::new();
+        for _ in 0..512 {
+            random.next_from(&mut source).unwrap();
+        }
+        for _ in 0..3 {
+            let error = random.next_from(&mut source).unwrap_err();
+            assert!(error.to_string().starts_with("no random bits: "), "{error}");
+            assert!(random.buffer.iter().all(|&byte| byte == 0), "a half-filled page is not kept");
+        }
+    }
+
+    #[test]
+    fn the_operating_system_gives_words_without_panic() {
+        let mut random = OsRandomness::default();
+        let words: Vec<u64> = (0..5000).map(|_| random.next_u64().unwrap()).collect();
+        let ones: u32 = words.iter().map(|word| word.count_ones()).sum();
+        // 320,000 fair bits: standard deviation 283; six of them is a false alarm once in 5e8 runs.
+        assert!((i64::from(ones) - 160_000).abs() < 1_700, "{ones} ones of 320000");
+        let mut sorted = words;
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), 5000, "a word came twice");
+    }
+
+    #[test]
+    fn debug_shows_no_word() {
+        assert_eq!(format!("{:?}", OsRandomness::new()), "OsRandomness");
+    }
+}
