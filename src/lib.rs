@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod engine;
 pub mod error;
+pub mod ledger;
 pub mod mechanism;
 pub mod parse;
 pub mod policy;
