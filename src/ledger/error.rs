@@ -23,7 +23,9 @@ pub enum Error {
     /// Truncated, altered, or its sums disagree with its history. Starting afresh would hand out spent budget again, so only a person may decide.
     #[error("ledger {path:?} is damaged ({reason}): it was left as it is, restore it from a copy that holds every debit made since")]
     Damaged { path: PathBuf, reason: String },
-    #[error("ledger {path:?} is missing and {leftover:?} remains of an earlier one: put the ledger back, or remove the remains to start from nothing")]
+    #[error(
+        "ledger {path:?} is missing and {leftover:?} remains of an earlier one: put the ledger back, or remove the remains to start from nothing"
+    )]
     Leftover { path: PathBuf, leftover: PathBuf },
     #[error("role {name:?} is named twice")]
     NamedTwice { name: String },

@@ -65,7 +65,7 @@ pub(super) fn create_if_missing(path: &Path, build: impl FnOnce(&Path) -> Result
             return Err(Error::Leftover { path: path.to_owned(), leftover });
         }
     }
-    let draft = with_suffix(path, &format!(".{}-{:?}.new", std::process::id(), std::thread::current().id()));
+    let draft = with_suffix(path, &format!(".{:016x}.new", rand::random::<u64>()));
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(Error::from).and_then(|_| {
         build(&draft)?;
         File::open(&draft)?.sync_all()?;

@@ -134,7 +134,9 @@ mod tests {
     fn gdp_names_both_currencies() {
         let refused = exhausted(&laplace(0.1), &balance(Accounting::Gdp, laplace(0.96)));
         assert_eq!(refused.message, "privacy budget exhausted: this query needs epsilon 0.1 and 0.04 is left");
-        assert!(refused.detail.is_some_and(|d| d.starts_with("Counted together with Gaussian noise, this query needs mu 0.127 and nothing is left (")));
+        assert!(
+            refused.detail.is_some_and(|d| d.starts_with("Counted together with Gaussian noise, this query needs mu 0.127 and nothing is left ("))
+        );
         let refused = exhausted(&gaussian(0.1), &balance(Accounting::Gdp, gaussian(5.0)));
         assert!(refused.message.starts_with("privacy budget exhausted: this query needs mu 0.1 and nothing is left ("), "{}", refused.message);
         let refused = exhausted(&gaussian(0.1), &balance(Accounting::Zcdp, gaussian(5.0)));

@@ -90,7 +90,7 @@ impl Store {
     pub(super) fn open(path: &Path, owner: &AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
         file::create_if_missing(path, build)?;
         file::check_header(path)?;
-        let connection = connect(path)?;
+        let connection = connect(path).map_err(|error| verify::read_failure(path, error))?;
         verify::verify(&connection, path, SCHEMA)?;
         begin(&connection, Access::Write)?;
         let accounts = open_accounts(&connection, owner, roles);
@@ -216,7 +216,7 @@ fn build(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn connect(path: &Path) -> Result<Connection, Error> {
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     // The journal is emptied and synced, not removed, at each commit.

@@ -20,30 +20,38 @@ use crate::mechanism::Loss;
 ///
 /// [`Error::Damaged`]; [`Error::Storage`] where SQLite could not read for other reasons than damage.
 pub(super) fn verify(connection: &Connection, path: &Path, schema: &str) -> Result<(), Error> {
-    let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let checked = || -> rusqlite::Result<Option<String>> {
         let snapshot = connection.unchecked_transaction()?;
-        if let Some(reason) = structure(&snapshot, schema)? {
+        if let Some(reason) = structure(&snapshot, path, schema)? {
             return Ok(Some(reason));
         }
         sums(&snapshot)
     };
     match checked() {
         Ok(None) => Ok(()),
-        Ok(Some(reason)) => Err(damaged(reason)),
-        Err(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Err(damaged(error.to_string())),
-            // No SQLite code: a value of the wrong type or length came back.
-            None => Err(damaged(error.to_string())),
-            Some(_) => Err(error.into()),
-        },
+        Ok(Some(reason)) => Err(Error::Damaged { path: path.to_owned(), reason }),
+        Err(error) => Err(read_failure(path, error)),
     }
 }
 
-fn structure(snapshot: &Connection, schema: &str) -> rusqlite::Result<Option<String>> {
+/// Whether a failure to read means damage, or only that the file could not be read now.
+pub(super) fn read_failure(path: &Path, error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        // No code of SQLite: a value of the wrong type or length came back.
+        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged { path: path.to_owned(), reason: error.to_string() },
+        Some(_) => error.into(),
+    }
+}
+
+fn structure(snapshot: &Connection, path: &Path, schema: &str) -> rusqlite::Result<Option<String>> {
     let integrity: String = snapshot.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if integrity != "ok" {
         return Ok(Some(integrity));
+    }
+    // SQLite reads past the end of a torn last page as zeros.
+    let size: i64 = snapshot.query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| row.get(0))?;
+    if !std::fs::metadata(path).is_ok_and(|file| i64::try_from(file.len()) == Ok(size)) {
+        return Ok(Some(format!("it should have {size} bytes")));
     }
     if snapshot.prepare("PRAGMA foreign_key_check")?.exists([])? {
         return Ok(Some("a debit of no account".to_owned()));
@@ -63,7 +71,8 @@ fn objects(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
 }
 
 fn sums(snapshot: &Connection) -> rusqlite::Result<Option<String>> {
-    let (count, last): (i64, i64) = snapshot.query_row("SELECT count(*), coalesce(max(id), 0) FROM debit", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (count, last): (i64, i64) =
+        snapshot.query_row("SELECT count(*), coalesce(max(id), 0) FROM debit", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if count != last {
         return Ok(Some(format!("{count} debits are there of {last}")));
     }

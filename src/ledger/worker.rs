@@ -13,10 +13,12 @@ const QUEUE_MAX: usize = 1024;
 /// Told whether the transaction that holds the job was committed; passes the job's result on.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
+/// Takes the store inside the transaction, or why there is none. An error in the first place undoes the whole transaction.
+type Run = Box<dyn FnOnce(Result<&Store, Error>) -> (Result<(), Error>, Answer) + Send>;
+
 struct Job {
     access: Access,
-    /// Takes the store inside the transaction, or why there is none. An error in the first place undoes the whole transaction.
-    run: Box<dyn FnOnce(Result<&Store, Error>) -> (Result<(), Error>, Answer) + Send>,
+    run: Run,
 }
 
 /// Hands jobs to the thread. The thread ends, and the file is closed, when the last `Worker` is dropped and its queue is empty.
