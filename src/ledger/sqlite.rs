@@ -209,7 +209,7 @@ fn build(path: &Path) -> Result<(), Error> {
     let connection = connect(path)?;
     connection.pragma_update(None, "application_id", file::APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", file::FORMAT)?;
-    connection.execute_batch(SCHEMA)?;
+    connection.execute_batch(&format!("BEGIN;{SCHEMA}COMMIT;"))?;
     // The draft's own journal goes with the draft.
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| error)?;

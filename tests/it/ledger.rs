@@ -219,6 +219,27 @@ async fn file_is_made_whole_and_private() {
     assert!(!scratch.file().exists());
 }
 
+/// A debit that fails halfway leaves neither account charged, and yields no charge.
+#[tokio::test]
+async fn failed_debit_is_undone_whole() {
+    let scratch = Scratch::new();
+    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+    let _ = ledger.debit("ann", laplace(0.1), fingerprint(1)).await.unwrap();
+    let before = ledger.balances("ann").await.unwrap();
+    let other = rusqlite::Connection::open(scratch.file()).unwrap();
+    let trigger = "CREATE TRIGGER full BEFORE INSERT ON debit BEGIN SELECT RAISE(ABORT, 'disk full'); END";
+    other.execute_batch(trigger).unwrap();
+    let debits = (0..10).map(|number| ledger.debit("ann", laplace(0.01), fingerprint(number)));
+    for refused in futures::future::join_all(debits).await {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, DebitError::Ledger(Error::Storage(_))), "{error}");
+        assert!(error.refusal().is_none());
+    }
+    assert_eq!(ledger.balances("ann").await.unwrap(), before);
+    other.execute_batch("DROP TRIGGER full").unwrap();
+    let _ = ledger.debit("ann", laplace(0.1), fingerprint(2)).await.unwrap();
+}
+
 /// 50 sessions on two roles: the roles' budgets admit more than the total, and the total binds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sessions_race_for_the_last_epsilon() {

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::{Scratch, account, fingerprint, laplace, open, rows};
@@ -59,10 +60,13 @@ fn spawn(file: &Path, first: u64, epsilon: f64) -> Child {
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Numbers the child acknowledged in whole lines, until it ended.
-fn acknowledged(child: &mut Child) -> Vec<u64> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).split(b'\n');
-    lines.map_while(Result::ok).filter_map(|line| String::from_utf8(line).ok()?.strip_prefix("ack ")?.parse().ok()).collect()
+/// Collects the numbers that the child acknowledged in whole lines, until it ends.
+fn reader(child: &mut Child) -> JoinHandle<Vec<u64>> {
+    let stdout = child.stdout.take().unwrap();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
+        lines.filter_map(|line| String::from_utf8(line).ok()?.strip_prefix("ack ")?.parse().ok()).collect()
+    })
 }
 
 #[tokio::test]
@@ -70,11 +74,12 @@ async fn processes_race_for_the_last_epsilon() {
     let scratch = Scratch::new();
     let epsilon = 2.0;
     let mut children: Vec<_> = (0..4).map(|child| spawn(&scratch.file(), child * 1_000_000, epsilon)).collect();
-    let readers: Vec<_> = children.iter_mut().map(acknowledged).collect();
+    let readers: Vec<_> = children.iter_mut().map(reader).collect();
     assert!(children.iter_mut().all(|child| child.wait().unwrap().success()));
+    let acked: Vec<u64> = readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect();
     let loss = laplace(LOSS);
     let admissible = specs(epsilon).0.cap.epsilon().0 / loss.epsilon.unwrap().0;
-    assert_eq!(readers.iter().map(Vec::len).sum::<usize>() as u128, admissible);
+    assert_eq!(acked.len() as u128, admissible);
     assert_eq!(rows(&scratch.file()).len() as u128, admissible);
     let _ = reopen(&scratch.file(), epsilon).await;
 }
@@ -88,16 +93,7 @@ async fn killed_process_forgets_no_charge() {
     let mut acked = HashSet::new();
     for round in 0..ROUNDS {
         let mut children: Vec<_> = (0..2).map(|child| spawn(&scratch.file(), (round * 2 + child) * 1_000_000, epsilon)).collect();
-        let readers: Vec<_> = children
-            .iter_mut()
-            .map(|child| {
-                let stdout = child.stdout.take().unwrap();
-                std::thread::spawn(move || {
-                    let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
-                    lines.filter_map(|line| String::from_utf8(line).ok()?.strip_prefix("ack ")?.parse::<u64>().ok()).collect::<Vec<_>>()
-                })
-            })
-            .collect();
+        let readers: Vec<_> = children.iter_mut().map(reader).collect();
         for child in &mut children {
             tokio::time::sleep(Duration::from_micros(5_000 + rand::random::<u64>() % 60_000)).await;
             child.kill().unwrap();
@@ -117,4 +113,27 @@ async fn killed_process_forgets_no_charge() {
     }
     println!("{ROUNDS} rounds, {} acknowledged charges", acked.len());
     assert!(acked.len() > 100, "the children hardly ran");
+}
+
+/// A process killed while it makes the file leaves none or a whole one.
+#[tokio::test]
+async fn killed_maker_leaves_no_half_ledger() {
+    let mut made = 0;
+    for _ in 0..25 {
+        let scratch = Scratch::new();
+        let mut child = spawn(&scratch.file(), 0, 1e6);
+        let reader = reader(&mut child);
+        // From the moment its draft appears, however slow the machine is today.
+        while std::fs::read_dir(&scratch.0).unwrap().next().is_none() {
+            tokio::task::yield_now().await;
+        }
+        std::thread::sleep(Duration::from_micros(rand::random::<u64>() % 4_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        made += u32::from(scratch.file().exists());
+        let acked = reader.join().unwrap().len();
+        let ledger = reopen(&scratch.file(), 1e6).await;
+        assert!(ledger.history("ann", u32::MAX).await.unwrap().len() >= acked);
+    }
+    println!("{made} of 25 files were made before the kill");
 }
