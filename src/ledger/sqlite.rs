@@ -207,6 +207,8 @@ impl Store {
 /// Makes an empty ledger under a name nobody else uses yet.
 fn build(path: &Path) -> Result<(), Error> {
     let connection = connect(path)?;
+    // Synced once, when whole, before it gets its name.
+    connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "application_id", file::APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", file::FORMAT)?;
     connection.execute_batch(&format!("BEGIN;{SCHEMA}COMMIT;"))?;
