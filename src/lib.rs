@@ -4,6 +4,7 @@ pub mod analyze;
 pub mod catalog;
 pub mod engine;
 pub mod error;
+pub mod ledger;
 pub mod mechanism;
 pub mod parse;
 pub mod policy;

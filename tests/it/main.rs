@@ -1,5 +1,6 @@
 mod catalog;
 mod harness;
+mod ledger;
 mod policy;
 mod postgres;
 mod shadow;

@@ -1,0 +1,66 @@
+//! What an account may spend, what it has spent, and what that leaves.
+
+use crate::mechanism::{Accounting, Cap, Fixed, Loss};
+
+/// One account at one moment. A role's is the role's to see; the owner's is for the operator and the planner.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Balance {
+    /// What the account may spend under the policy in force.
+    pub cap: Cap,
+    /// Sum of all debits. May exceed the cap after the policy lowered it.
+    pub spent: Loss,
+}
+
+impl Balance {
+    /// Whether a pure loss could still be admitted by its epsilon: nothing without a pure bound was charged, and epsilon is left.
+    pub fn pure_open(&self) -> bool {
+        self.spent.epsilon.is_some_and(|spent| spent < self.cap.epsilon())
+    }
+
+    /// What is left of epsilon on the pure branch; zero once that is closed.
+    pub fn epsilon_left(&self) -> Fixed {
+        self.spent.epsilon.map_or(Fixed::ZERO, |spent| left(self.cap.epsilon(), spent))
+    }
+
+    /// What is left of mu^2, in which `gdp` adds up Gaussians.
+    pub fn mu_squared_left(&self) -> Fixed {
+        left(self.cap.mu_squared(), self.spent.mu_squared)
+    }
+
+    /// What is left of rho, in which `zcdp` adds up Gaussians.
+    pub fn rho_left(&self) -> Fixed {
+        left(self.cap.rho(), self.spent.rho)
+    }
+
+    /// What is left for keys released by threshold.
+    pub fn delta_left(&self) -> Fixed {
+        left(self.cap.delta(), self.spent.delta)
+    }
+
+    /// What is left of the whole, from 0 to 1, in the currency that has more left. For display only.
+    pub fn fraction_left(&self) -> f64 {
+        let pure = ratio(self.epsilon_left(), self.cap.epsilon());
+        match self.cap.accounting() {
+            Accounting::Gdp => pure.max(ratio(self.mu_squared_left(), self.cap.mu_squared())),
+            Accounting::Zcdp => pure.max(ratio(self.rho_left(), self.cap.rho())),
+            Accounting::Pure => pure,
+        }
+    }
+}
+
+/// Both accounts that a role's debits touch: what the planner's choice of a mechanism rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Balances {
+    pub role: Balance,
+    /// Never shown to a role.
+    pub owner: Balance,
+}
+
+fn left(cap: Fixed, spent: Fixed) -> Fixed {
+    Fixed(cap.0.saturating_sub(spent.0))
+}
+
+/// `part / whole` for display; 0 where there is no whole.
+pub(super) fn ratio(part: Fixed, whole: Fixed) -> f64 {
+    if whole == Fixed::ZERO { 0.0 } else { part.to_f64() / whole.to_f64() }
+}

@@ -1,0 +1,71 @@
+//! The receipt of a durable debit.
+
+use std::fmt;
+
+use crate::mechanism::Loss;
+
+/// Which plan a debit pays for: a SHA-256 digest of the plan, made by the caller. It names no literal and no SQL.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// Takes a finished digest; the ledger does not look inside.
+    pub fn new(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    /// The digest, as it stands in the ledger's history.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    /// Lower-case hexadecimal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+/// Proof that a loss was debited, durably, for one plan.
+///
+/// # Guarantee
+///
+/// A `Charge` exists only after the commit of its debit returned (or for a loss of zero, which shows nothing private). It can neither be copied nor be
+/// made elsewhere: running a plan borrows it, releasing the plan's rows consumes it. A debit is never refunded, also when its charge is dropped unused.
+#[derive(Debug)]
+#[must_use = "a charge is paid for; run the plan it covers"]
+pub struct Charge {
+    loss: Loss,
+    fingerprint: Fingerprint,
+}
+
+impl Charge {
+    /// # Requires
+    ///
+    /// The debit of `loss` is durable, or `loss` is zero.
+    pub(super) fn paid(loss: Loss, fingerprint: Fingerprint) -> Self {
+        Self { loss, fingerprint }
+    }
+
+    /// What was paid.
+    pub fn loss(&self) -> &Loss {
+        &self.loss
+    }
+
+    /// The plan it was paid for.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// Whether it was paid for this plan.
+    pub fn covers(&self, fingerprint: &Fingerprint) -> bool {
+        self.fingerprint == *fingerprint
+    }
+}

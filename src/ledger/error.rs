@@ -1,0 +1,80 @@
+//! Why the ledger was not opened, and why a debit was not made.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::balance::Balance;
+use super::refuse;
+use crate::mechanism::Loss;
+use crate::refusal::Refusal;
+
+/// The ledger could not be opened, read or written. For the operator: it names files, so it never goes to a client.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    #[error("ledger url {url:?} is not supported: give sqlite:///absolute/path/of/ledger.db")]
+    Url { url: String },
+    #[error("directory {directory:?} of the ledger does not exist: create it, owned by the user that runs pgveil")]
+    NoDirectory { directory: PathBuf },
+    /// Written by something else; left as it is.
+    #[error("{path:?} is not a pgveil ledger ({reason}): it was left as it is, name another file")]
+    Foreign { path: PathBuf, reason: &'static str },
+    #[error("ledger {path:?} has format {found} and this pgveil knows up to {known}: it was left as it is, run a newer pgveil")]
+    Newer { path: PathBuf, found: u32, known: u32 },
+    /// Truncated, altered, or its sums disagree with its history. Starting afresh would hand out spent budget again, so only a person may decide.
+    #[error("ledger {path:?} is damaged ({reason}): it was left as it is, restore it from a copy that holds every debit made since")]
+    Damaged { path: PathBuf, reason: String },
+    #[error(
+        "ledger {path:?} is missing and {leftover:?} remains of an earlier one: put the ledger back, or remove the remains to start from nothing"
+    )]
+    Leftover { path: PathBuf, leftover: PathBuf },
+    #[error("role {name:?} is named twice")]
+    NamedTwice { name: String },
+    /// What the proof of the filter needs fixed for the life of an account (mechanisms_errata.md 1g).
+    #[error("{account} was opened with {what} {fixed}, which is fixed for ever, and the policy says {wanted}: set it back, or use a new ledger")]
+    Fixed { account: String, what: &'static str, fixed: String, wanted: String },
+    #[error("no account of role {role:?} in the ledger")]
+    UnknownRole { role: String },
+    #[error("the ledger's file could not be used: {0}")]
+    File(#[source] Arc<std::io::Error>),
+    /// The debits of this moment may or may not stand; none was acknowledged.
+    #[error("the ledger could not be read or written: {0}")]
+    Storage(#[source] Arc<rusqlite::Error>),
+    #[error("the ledger's thread has ended; nothing is charged or answered until pgveil is started again")]
+    Stopped,
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Storage(Arc::new(error))
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::File(Arc::new(error))
+    }
+}
+
+/// A debit that was not made. Nothing was charged, but for [`DebitError::Ledger`], after which it is not known.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DebitError {
+    /// The role's own account does not admit the loss; both numbers are the role's to see.
+    #[error("the budget of role {role:?} is exhausted")]
+    Exhausted { role: String, needs: Loss, balance: Box<Balance> },
+    /// The role's account admits it, the owner's total over all roles does not. Carries no balance: roles see none of the owner's.
+    #[error("the total budget is exhausted for a debit of role {role:?}")]
+    TotalExhausted { role: String },
+    #[error(transparent)]
+    Ledger(#[from] Error),
+}
+
+impl DebitError {
+    /// What the client is told; `None` where the failure is not the client's to see (an internal error with an incident number).
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Exhausted { role: _, needs, balance } => Some(refuse::exhausted(needs, balance)),
+            Self::TotalExhausted { role: _ } => Some(refuse::total_exhausted()),
+            Self::Ledger(_) => None,
+        }
+    }
+}
