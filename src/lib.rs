@@ -11,4 +11,5 @@ pub mod policy;
 pub mod postgres;
 pub mod refusal;
 pub mod resolve;
+pub mod rewrite;
 pub mod shadow;

@@ -92,7 +92,9 @@ impl Expressions<'_> {
     fn column(&self, id: ColumnId) -> Result<Emitted, Refusal> {
         let cell = self.cell(id)?;
         Ok(match &cell.clamp {
-            Some((lo, hi, range)) => Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: 5 },
+            Some((lo, hi, range)) => {
+                Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: 5 }
+            }
             None => Emitted { tiny: is_float(&cell.data_type), ..Emitted::plain(cell.raw.clone(), cell.known) },
         })
     }
@@ -325,10 +327,8 @@ fn division(function: Function, emitted: Vec<Emitted>, result: &Type, arguments:
         return Ok(Emitted { sql: sql::binary(sql::nested(a.sql), op, sql::nested(divisor)), range, tiny: false, nodes });
     }
     let above_lowest = bound_integer(lowest + 1);
-    let dividend = sql::case(
-        vec![(sql::binary(sql::nested(a.sql.clone()), B::Lt, above_lowest.clone()), sql::cast(above_lowest, result))],
-        Some(a.sql),
-    );
+    let dividend =
+        sql::case(vec![(sql::binary(sql::nested(a.sql.clone()), B::Lt, above_lowest.clone()), sql::cast(above_lowest, result))], Some(a.sql));
     Ok(Emitted { sql: sql::binary(sql::nested(dividend), op, sql::nested(divisor)), range, tiny: false, nodes: nodes * 2 })
 }
 
@@ -392,7 +392,10 @@ fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], resul
             // Any date of years 1 to 9999 moved by at most as many days is a date that PostgreSQL can hold; the result is brought back below.
             let b = if function == Function::DateDifference { b } else { keep_within(b, days, &Type::Int4) };
             let range = apply(function, &[a.range, b.range], result);
-            let value = Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), operator(function).ok_or_else(internal)?, sql::nested(b.sql)), range) };
+            let value = Emitted {
+                nodes,
+                ..Emitted::plain(sql::binary(sql::nested(a.sql), operator(function).ok_or_else(internal)?, sql::nested(b.sql)), range)
+            };
             if function == Function::DateDifference { Ok(value) } else { Ok(keep_within(value, of_type(&Type::Date), &Type::Date)) }
         }
     }
@@ -425,7 +428,10 @@ fn grammar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], types:
         let range = part_range(field, ranges[1], types[1]);
         let field = ast::DateTimeField::Custom(ast::Ident::new(field.as_str()));
         let operand = emitted.into_iter().nth(1).ok_or_else(internal)?.sql;
-        return Ok(Emitted { nodes, ..Emitted::plain(ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr: Box::new(operand) }, range) });
+        return Ok(Emitted {
+            nodes,
+            ..Emitted::plain(ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr: Box::new(operand) }, range)
+        });
     }
     let mut values: Vec<ast::Expr> = emitted.into_iter().map(|e| e.sql).collect();
     let one = |values: &mut Vec<ast::Expr>| values.pop().map(|v| Box::new(sql::nested(v))).ok_or_else(internal);
@@ -482,7 +488,8 @@ fn grammar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], types:
 /// Casts that cannot fail: the operand is brought into the target's range first.
 fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     let range = cast_range(value.range, from, to);
-    let plain = |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
+    let plain =
+        |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
     match to {
         Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => {
             // A float8 just below 2^63 rounds up to it: stay a little inside.
@@ -517,7 +524,8 @@ fn keep_integer(value: Emitted, limit: Interval, from: &Type) -> Emitted {
         return value;
     }
     // Eight-byte limits are not floats: they are written as the integers they are.
-    let (lo, hi) = if limit.hi > 9.21e18 { (i64::MIN.to_string(), i64::MAX.to_string()) } else { (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi)) };
+    let (lo, hi) =
+        if limit.hi > 9.21e18 { (i64::MIN.to_string(), i64::MAX.to_string()) } else { (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi)) };
     let nodes = value.nodes * 3 + 5;
     let as_from = |t: &str| sql::cast(sql::number(t), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
     let sql = clamped(&value.sql, as_from(&lo), as_from(&hi));

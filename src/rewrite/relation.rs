@@ -114,7 +114,12 @@ fn scanned(alias: &str, column: &Column) -> Cell {
     let declared = column.bounds.as_ref().and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
     if let Some((lo, hi, bounds)) = declared {
         let constant = |s| sql::constant(Some(s), data_type);
-        return Cell { raw, clamp: Some((constant(&bounds.lower), constant(&bounds.upper), Interval::new(lo, hi))), data_type: data_type.clone(), known: Interval::ALL };
+        return Cell {
+            raw,
+            clamp: Some((constant(&bounds.lower), constant(&bounds.upper), Interval::new(lo, hi))),
+            data_type: data_type.clone(),
+            known: Interval::ALL,
+        };
     }
     let limit = of_type(data_type);
     let clamp = match data_type {

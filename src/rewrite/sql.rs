@@ -59,7 +59,8 @@ pub fn all(conditions: Vec<ast::Expr>) -> Option<ast::Expr> {
 
 pub fn nested(expr: ast::Expr) -> ast::Expr {
     match expr {
-        expr @ (ast::Expr::Nested(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) | ast::Expr::Function(_)) => expr,
+        expr
+        @ (ast::Expr::Nested(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) | ast::Expr::Function(_)) => expr,
         expr @ (ast::Expr::Cast { .. } | ast::Expr::Case { .. }) => expr,
         expr => ast::Expr::Nested(Box::new(expr)),
     }
@@ -132,8 +133,7 @@ pub fn over(function: &str, arguments: Vec<ast::Expr>, partition: ast::Expr, ord
         .into_iter()
         .map(|expr| ast::OrderByExpr { expr, options: ast::OrderByOptions { sort: None, nulls_first: None }, with_fill: None })
         .collect();
-    call.over =
-        Some(ast::WindowType::WindowSpec(ast::WindowSpec { window_name: None, partition_by: vec![partition], order_by, window_frame: None }));
+    call.over = Some(ast::WindowType::WindowSpec(ast::WindowSpec { window_name: None, partition_by: vec![partition], order_by, window_frame: None }));
     ast::Expr::Function(call)
 }
 
@@ -169,7 +169,12 @@ pub fn tables(relation: ast::TableFactor) -> ast::TableWithJoins {
 }
 
 /// `SELECT projection FROM from [WHERE condition] [GROUP BY group_by]`.
-pub fn select(projection: Vec<ast::SelectItem>, from: Vec<ast::TableWithJoins>, condition: Option<ast::Expr>, group_by: Vec<ast::Expr>) -> ast::Query {
+pub fn select(
+    projection: Vec<ast::SelectItem>,
+    from: Vec<ast::TableWithJoins>,
+    condition: Option<ast::Expr>,
+    group_by: Vec<ast::Expr>,
+) -> ast::Query {
     let select = ast::Select {
         projection,
         from,

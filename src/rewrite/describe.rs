@@ -1,0 +1,189 @@
+//! A release in words, a line each: the labelled tree, keys, sensitivity and noise. EXPLAIN, `pgveil explain` and the golden files show it.
+
+use num_bigint::BigUint;
+
+use super::partials::{Mask, Measure, Partial};
+use super::{Price, ReleasePlan, Step, decimal};
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
+use crate::mechanism::Mechanism;
+use crate::policy::Policy;
+use crate::resolve::{ColumnId, Expr, JoinKind, Node, Relation};
+
+/// Everything a reader needs to judge the release's privacy, in order.
+pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, plan: &ReleasePlan) -> Vec<String> {
+    let words = Words { analyzed, policy };
+    let unit = &policy.privacy.unit;
+    let mut lines = vec![format!("Release: one answer for all groups, per {unit} {}", words.columns(&release.lineage.units))];
+    for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
+        lines.push(match rule {
+            KeyRule::Domain(values) => format!("  Key {text}: {} values known without the data, all shown", values.len()),
+            KeyRule::Threshold => format!("  Key {text}: shown where enough {unit}s have it"),
+        });
+    }
+    words.tree(&release.input, 1, &mut lines);
+    lines.push(match (release.one_row_per_unit, release.one_row_per_group) {
+        (true, _) => format!("  Rows: one per {unit} (primary key); one pass"),
+        (false, true) => {
+            format!("  Rows: at most {} per {unit}, one in a group (unique key chooses the clip); clipped", release.lineage.rows_per_unit)
+        }
+        (false, false) => format!("  Rows: at most {} per {unit}; clipped", release.lineage.rows_per_unit),
+    });
+    let Some(price) = plan.price() else {
+        lines.push("  Free: the keys are listed in the policy".to_owned());
+        return lines;
+    };
+    lines.extend(words.noise(plan, price, unit));
+    lines
+}
+
+struct Words<'a> {
+    analyzed: &'a Analyzed,
+    policy: &'a Policy,
+}
+
+impl Words<'_> {
+    fn columns(&self, ids: &[ColumnId]) -> String {
+        ids.iter().map(|id| self.column(*id)).collect::<Vec<_>>().join(" = ")
+    }
+
+    fn column(&self, id: ColumnId) -> String {
+        let info = &self.analyzed.columns()[id.0 as usize];
+        match info.origin {
+            Some((table, _)) => format!("{}.{}", self.policy.tables[table.0].name, info.name),
+            None => info.name.clone(),
+        }
+    }
+
+    fn tree(&self, relation: &Relation, depth: usize, lines: &mut Vec<String>) {
+        let indent = "  ".repeat(depth);
+        match relation {
+            Relation::Scan(scan) => {
+                let table = &self.policy.tables[scan.table.0];
+                let label = match &table.protection {
+                    crate::policy::Protection::Public => "public".to_owned(),
+                    crate::policy::Protection::Private(unit) => {
+                        format!("private, at most {} rows per {}", unit.rows_per_unit, self.policy.privacy.unit)
+                    }
+                };
+                lines.push(format!("{indent}Scan {}.{} ({label})", table.schema, table.name));
+            }
+            Relation::Filter { input, predicate } => {
+                lines.push(format!("{indent}Filter on {}", self.columns_of(predicate)));
+                self.tree(input, depth + 1, lines);
+            }
+            Relation::Project { input, columns } => {
+                let names: Vec<String> = columns.iter().map(|(id, _)| self.column(*id)).collect();
+                lines.push(format!("{indent}Compute {}", names.join(", ")));
+                self.tree(input, depth + 1, lines);
+            }
+            Relation::Join { kind, left, right, on } => {
+                let kind = match kind {
+                    JoinKind::Inner => "Join",
+                    JoinKind::Left => "Left join",
+                };
+                let on = on.as_ref().map(|e| format!(" on {}", self.columns_of(e))).unwrap_or_default();
+                lines.push(format!("{indent}{kind}{on}"));
+                self.tree(left, depth + 1, lines);
+                self.tree(right, depth + 1, lines);
+            }
+        }
+    }
+
+    fn columns_of(&self, expr: &Expr) -> String {
+        let columns = expr.columns();
+        if columns.is_empty() { "a constant".to_owned() } else { columns.iter().map(|id| self.column(*id)).collect::<Vec<_>>().join(", ") }
+    }
+
+    fn noise(&self, plan: &ReleasePlan, price: &Price, unit: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        let norm = match price.mechanism {
+            Mechanism::Gaussian => "L2",
+            Mechanism::Laplace => "L1",
+        };
+        // Weights are about 2^scale over a coordinate's magnitude: the scale is the unit in which the bound is read aloud.
+        let scale = plan.coordinates().iter().zip(&price.weights).map(|(c, w)| w * c.magnitude()).min().unwrap_or_else(|| BigUint::from(1u8));
+        lines.push(format!(
+            "  Sensitivity: one {unit} moves the vector by at most {} ({norm}, in units of one row's largest value)",
+            decimal(&price.clip, &scale)
+        ));
+        for (i, (coordinate, calibrated)) in plan.coordinates().iter().zip(&price.calibrated).enumerate() {
+            let step = match coordinate {
+                Partial::Values { lattice, centred, .. } => step_size(lattice.step) * if *centred { 0.5 } else { 1.0 },
+                Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
+            };
+            let deviation = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step;
+            lines.push(format!("  v{i}: {}: {:?} noise, standard deviation {}", self.partial(coordinate), price.mechanism, significant(deviation)));
+        }
+        if let Some((presence, _)) = price.threshold {
+            let tau = threshold_units(price, presence);
+            lines.push(format!("  Threshold: a group is shown where the noisy number of {unit}s (v{presence}) is at least {tau:.1}"));
+        }
+        if let Some(groups) = price.groups_per_unit {
+            lines.push(format!("  Groups: at most {groups} per {unit}, kept by hash"));
+        }
+        lines
+    }
+
+    fn partial(&self, partial: &Partial) -> String {
+        let masked = |mask: &Mask| {
+            let filter = mask.filter.as_ref().map(|f| format!(" where {}", self.columns_of(f))).unwrap_or_default();
+            let not_null = mask.not_null.as_ref().map(|v| format!(" with {}", self.columns_of(v))).unwrap_or_default();
+            format!("{filter}{not_null}")
+        };
+        match partial {
+            Partial::Rows { mask } => format!("rows{}", masked(mask)),
+            Partial::Units { mask } => format!("{}s present{}", self.policy.privacy.unit, masked(mask)),
+            Partial::Nulls { filter: _, value } => format!("rows without {}", self.columns_of(value)),
+            Partial::Values { filter: _, value, lattice, centred } => {
+                let centred = if *centred { ", centred" } else { "" };
+                format!("sum of {} clipped to [{}, {}]{centred}", self.value(value), lattice.bounds.lo, lattice.bounds.hi)
+            }
+        }
+    }
+
+    fn value(&self, value: &Expr) -> String {
+        match &value.node {
+            Node::Column(id) => self.column(*id),
+            Node::Literal(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => format!("an expression of {}", self.columns_of(value)),
+        }
+    }
+}
+
+/// Size of a lattice unit in the value's own unit.
+pub fn step_size(step: Step) -> f64 {
+    match step {
+        Step::Decimal(n) => 10f64.powi(-(n as i32)),
+        Step::Binary(k) => 2f64.powi(-k),
+    }
+}
+
+fn threshold_units(price: &Price, presence: usize) -> f64 {
+    price.threshold.map_or(0.0, |(_, pass_at)| pass_at as f64 / 2f64.powi(price.calibrated[presence].refine as i32))
+}
+
+/// Four significant digits.
+fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    format!("{value:.digits$}")
+}
+
+/// Standard deviation of an aggregate's noise where it does not depend on the data, in the aggregate's own unit: counts and sums.
+pub fn standard_error(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
+    let price = plan.price()?;
+    let of = |coordinate: usize| {
+        let calibrated = price.calibrated[coordinate];
+        calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32)
+    };
+    let count = |c: &super::Count| of(c.rows).hypot(c.nulls.map_or(0.0, of));
+    Some(match measure {
+        Measure::Count(c) => count(c),
+        Measure::Sum { values, count: Some(c), lattice } => {
+            let step = step_size(lattice.step) / 2.0;
+            (of(*values) * step).hypot(count(c) * lattice.centre_twice() as f64 * step)
+        }
+        Measure::Sum { values, count: None, lattice } => of(*values) * step_size(lattice.step),
+    })
+}

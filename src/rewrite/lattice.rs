@@ -1,0 +1,155 @@
+//! The lattice of a summed value: which integer stands for a row, so that everything that leaves the database is exact.
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::expression::{bound, clamped};
+use super::sql;
+use crate::analyze::interval::Interval;
+use crate::catalog::Type;
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+use crate::resolve::catalogue::Function;
+use crate::resolve::literal::integer_range;
+use crate::resolve::{ColumnInfo, Expr, Node};
+
+/// Widest spread of one row's integer: noise on it then stays far inside the samplers' range.
+const SPREAD_MAX: f64 = 2147483648.0;
+/// Largest magnitude of a row's integer: float8 still tells neighbours apart.
+const MAGNITUDE_MAX: f64 = 9007199254740992.0;
+
+/// Size of one lattice unit in the value's own unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// 10^-n: exact for integers (n = 0) and for numerics of n decimals.
+    Decimal(u32),
+    /// 2^-k; k may be negative.
+    Binary(i32),
+}
+
+/// Integers `lower..=upper` in units of `step`; one row's value is clipped to `bounds` first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lattice {
+    pub step: Step,
+    pub lower: i64,
+    pub upper: i64,
+    pub bounds: Interval,
+}
+
+impl Lattice {
+    /// Chooses the finest step that keeps a row's integer within limits.
+    ///
+    /// # Errors
+    /// 0A000 where the range is empty on every lattice.
+    pub fn new(expr: &Expr, range: Interval, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
+        // A point range would leave nothing to count in; one unit of room costs nothing.
+        let bounds = if range.lo < range.hi { range } else { Interval::new(range.lo.min(0.0), range.hi.max(1.0)) };
+        let decimals = if integer_range(&expr.data_type).is_some() { Some(0) } else { decimals(expr, columns) };
+        let exact = decimals.map(Step::Decimal).filter(|step| fits(bounds, *step));
+        let step = match exact {
+            Some(step) => step,
+            None => {
+                let finest = (SPREAD_MAX / (bounds.hi - bounds.lo)).log2().floor().min((MAGNITUDE_MAX / bounds.magnitude()).log2().floor());
+                Step::Binary(finest.clamp(-1000.0, 1000.0) as i32 - 1)
+            }
+        };
+        let (lower, upper) = (step.round(bounds.lo), step.round(bounds.hi));
+        if lower >= upper {
+            return Err(Refusal::unsupported("a sum over so narrow a range").hint("Widen the bounds of the value."));
+        }
+        Ok(Self { step, lower, upper, bounds })
+    }
+
+    /// Half-width of the centred integer `2 q - (lower + upper)`.
+    pub fn spread(&self) -> u64 {
+        self.upper.abs_diff(self.lower)
+    }
+
+    /// Largest magnitude of the plain integer.
+    pub fn magnitude(&self) -> u64 {
+        self.lower.unsigned_abs().max(self.upper.unsigned_abs()).max(1)
+    }
+
+    /// `lower + upper`.
+    pub fn centre_twice(&self) -> i64 {
+        self.lower + self.upper
+    }
+
+    /// The row's integer: clipped first, so that nothing after it can fail; NULL stays NULL.
+    pub fn sql(&self, value: ast::Expr, is_clipped: bool, data_type: &Type) -> ast::Expr {
+        let clipped = if is_clipped { value } else { clamped(&value, bound(self.bounds.lo, data_type), bound(self.bounds.hi, data_type)) };
+        let is_float = matches!(data_type, Type::Float4 | Type::Float8);
+        let is_integer = integer_range(data_type).is_some();
+        let scaled = match self.step {
+            Step::Decimal(0) if is_integer => clipped,
+            Step::Decimal(n) => {
+                let factor = sql::number(&format!("1{}", "0".repeat(n as usize)));
+                sql::call("round", vec![sql::binary(sql::nested(clipped), B::Multiply, factor)])
+            }
+            Step::Binary(k) if is_float => {
+                let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
+                let half = sql::cast(sql::text("0.5"), &Type::Float8);
+                sql::call("floor", vec![sql::binary(sql::binary(sql::nested(clipped), B::Multiply, factor), B::Plus, half)])
+            }
+            Step::Binary(k) => {
+                let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Numeric(None));
+                sql::call("round", vec![sql::binary(sql::nested(sql::cast(clipped, &Type::Numeric(None))), B::Multiply, factor)])
+            }
+        };
+        sql::cast(scaled, &Type::Int8)
+    }
+}
+
+impl Step {
+    /// The integer PostgreSQL computes for a bound: the same monotone map that every row goes through.
+    fn round(self, value: f64) -> i64 {
+        match self {
+            Self::Decimal(n) => (value * 10f64.powi(n as i32)).round() as i64,
+            Self::Binary(k) => (value * 2f64.powi(k) + 0.5).floor() as i64,
+        }
+    }
+}
+
+fn fits(bounds: Interval, step: Step) -> bool {
+    let Step::Decimal(n) = step else { return false };
+    let unit = 10f64.powi(n as i32);
+    (bounds.hi - bounds.lo) * unit <= SPREAD_MAX && bounds.magnitude() * unit <= MAGNITUDE_MAX
+}
+
+/// Decimals that every value of the expression has at most, where that is certain.
+fn decimals(expr: &Expr, columns: &[ColumnInfo]) -> Option<u32> {
+    if integer_range(&expr.data_type).is_some() {
+        return Some(0);
+    }
+    if !matches!(expr.data_type, Type::Numeric(_)) {
+        return None;
+    }
+    match &expr.node {
+        Node::Column(id) => declared(&columns[id.0 as usize].data_type),
+        Node::Literal(Some(Scalar::Decimal(text))) => Some(text.split_once('.').map_or(0, |(_, fraction)| fraction.len() as u32)),
+        Node::Literal(_) => Some(0),
+        Node::Cast(inner) => declared(&expr.data_type).or_else(|| decimals(inner, columns)),
+        Node::Case { branches, otherwise } => {
+            let results = branches.iter().map(|(_, r)| r).chain(otherwise.as_deref());
+            results.map(|r| decimals(r, columns)).try_fold(0, |most, d| d.map(|d| most.max(d)))
+        }
+        Node::Call { function, arguments } => {
+            let mut each = arguments.iter().map(|a| decimals(a, columns));
+            match function {
+                Function::Add | Function::Subtract | Function::Coalesce | Function::Greatest | Function::Least | Function::Negate | Function::Abs => {
+                    each.try_fold(0, |most, d| d.map(|d| most.max(d)))
+                }
+                Function::Multiply => each.try_fold(0, |sum, d| d.map(|d| sum + d)),
+                Function::Round | Function::Floor | Function::Ceiling | Function::Truncate => Some(0),
+                _ => None,
+            }
+        }
+    }
+    .filter(|d| *d <= 15)
+}
+
+fn declared(data_type: &Type) -> Option<u32> {
+    match data_type {
+        Type::Numeric(Some((_, scale))) => u32::try_from(*scale).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,259 @@
+//! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
+
+mod describe;
+mod expression;
+mod lattice;
+mod levels;
+mod partials;
+mod price;
+mod relation;
+pub mod sql;
+
+use num_bigint::BigUint;
+use sha2::{Digest, Sha256};
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+pub use lattice::{Lattice, Step};
+pub use levels::key_text;
+pub use partials::{Count, Measure, Output, Partial};
+pub use price::{Price, Terms};
+
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
+use crate::catalog::Type;
+use crate::mechanism::Loss;
+use crate::policy::Policy;
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::{ColumnId, Expr, Relation, TableId};
+
+/// What will be asked, how it is made private, and what it costs. Built here alone; running it needs a charge that covers it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    outer: ast::Query,
+    releases: Vec<ReleasePlan>,
+    loss: Loss,
+    public_tables: Vec<TableId>,
+    fingerprint: [u8; 32],
+}
+
+impl Plan {
+    /// The analyst's query over released rows.
+    pub fn outer(&self) -> &ast::Query {
+        &self.outer
+    }
+
+    pub fn releases(&self) -> &[ReleasePlan] {
+        &self.releases
+    }
+
+    /// The price of everything in it, in one debit.
+    pub fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    pub fn public_tables(&self) -> &[TableId] {
+        &self.public_tables
+    }
+
+    /// Digest of what is asked and at what noise; a charge names it.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
+    }
+}
+
+/// One release of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleasePlan {
+    /// `None` where nothing is asked of the data: the keys' domains alone are shown.
+    sql: Option<String>,
+    keys: Vec<(Type, KeyRule)>,
+    coordinates: Vec<Partial>,
+    /// Whether the statement's integers are on the refined lattices already.
+    refined: bool,
+    measures: Vec<Measure>,
+    outputs: Vec<(Output, Type)>,
+    price: Option<Price>,
+    /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
+    relied_on: Vec<(u32, String, String, String)>,
+    description: Vec<String>,
+}
+
+impl ReleasePlan {
+    pub fn sql(&self) -> Option<&str> {
+        self.sql.as_deref()
+    }
+
+    pub fn keys(&self) -> &[(Type, KeyRule)] {
+        &self.keys
+    }
+
+    pub fn coordinates(&self) -> &[Partial] {
+        &self.coordinates
+    }
+
+    pub fn is_refined(&self) -> bool {
+        self.refined
+    }
+
+    pub fn measures(&self) -> &[Measure] {
+        &self.measures
+    }
+
+    pub fn outputs(&self) -> &[(Output, Type)] {
+        &self.outputs
+    }
+
+    pub fn price(&self) -> Option<&Price> {
+        self.price.as_ref()
+    }
+
+    pub fn relied_on(&self) -> &[(u32, String, String, String)] {
+        &self.relied_on
+    }
+
+    /// The labelled tree, sensitivity and noise, a line each: what EXPLAIN shows.
+    pub fn description(&self) -> &[String] {
+        &self.description
+    }
+}
+
+/// Plans every release and prices them together.
+///
+/// # Errors
+/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits.
+pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
+    let asked = analyzed.releases().iter().filter(|r| !is_listed(r)).count().max(1);
+    let mut releases = Vec::new();
+    let mut loss = Loss::ZERO;
+    for release in analyzed.releases() {
+        let plan = rewrite_release(release, analyzed, policy, terms, asked)?;
+        if let Some(price) = &plan.price {
+            loss =
+                loss.compose(price.loss).ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
+        }
+        releases.push(plan);
+    }
+    let outer = analyzed.query().outer().clone();
+    let fingerprint = fingerprint(&outer, &releases, policy);
+    Ok(Plan { outer, releases, loss, public_tables: analyzed.query().public_tables().to_vec(), fingerprint })
+}
+
+/// Nothing of the data is asked: only keys, all of listed domains.
+fn is_listed(release: &AnalyzedRelease) -> bool {
+    release.aggregates.is_empty() && release.keys.iter().all(|(_, rule)| matches!(rule, KeyRule::Domain(_)))
+}
+
+fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, terms: &Terms, share: usize) -> Result<ReleasePlan, Refusal> {
+    let keyed = release.keys.iter().any(|(_, rule)| *rule == KeyRule::Threshold);
+    let partials = partials::Partials::new(&release.aggregates, analyzed.columns(), keyed)?;
+    let relied_on = release.tables.iter().map(|id| &policy.tables[id.0]);
+    let relied_on = relied_on.map(|t| (t.oid, t.schema.clone(), t.name.clone(), t.fingerprint.clone())).collect();
+    let keys: Vec<(Type, KeyRule)> = release.keys.iter().map(|(e, rule)| (e.data_type.clone(), rule.clone())).collect();
+    let outputs = partials.outputs.iter().copied().zip(release.aggregates.iter().map(|a| a.data_type.clone())).collect();
+    let mut plan = ReleasePlan {
+        sql: None,
+        keys,
+        coordinates: partials.coordinates,
+        refined: !release.one_row_per_unit,
+        measures: partials.measures,
+        outputs,
+        price: None,
+        relied_on,
+        description: Vec::new(),
+    };
+    if !is_listed(release) {
+        let price = price::price(release, &plan.coordinates, policy, terms, share)?;
+        plan.sql = Some(emit(release, analyzed, policy, &plan.coordinates, &price)?);
+        plan.price = Some(price);
+    }
+    plan.description = describe::describe(release, analyzed, policy, &plan);
+    Ok(plan)
+}
+
+fn emit(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, coordinates: &[Partial], price: &Price) -> Result<String, Refusal> {
+    let flat = relation::Relations { policy, needed: needed(release), derived: 0 }.emit(&release.input)?;
+    let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
+    let levels = levels::Levels {
+        release,
+        policy,
+        columns: analyzed.columns(),
+        coordinates,
+        weights: &price.weights,
+        clip: &price.clip,
+        refine: &refine,
+        mechanism: price.mechanism,
+        groups_per_unit: price.groups_per_unit,
+    };
+    print(&levels.statement(flat)?)
+}
+
+/// Prints once, parses again and compares: what PostgreSQL reads is what was built.
+fn print(query: &ast::Query) -> Result<String, Refusal> {
+    let text = query.to_string();
+    let differs = || Refusal::new(sqlstate::INTERNAL_ERROR, "the emitted statement does not survive printing");
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(512).try_with_sql(&text).map_err(|_| differs())?;
+    let again = parser.parse_query().map_err(|_| differs())?;
+    if *again != *query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
+        return Err(differs());
+    }
+    Ok(text)
+}
+
+/// Columns that keys, aggregates, conditions and the unit read.
+fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
+    let mut needed = release.lineage.units.clone();
+    let mut add = |e: &Expr| needed.extend(e.columns());
+    release.keys.iter().for_each(|(e, _)| add(e));
+    for aggregate in &release.aggregates {
+        aggregate.filter.iter().for_each(&mut add);
+        match &aggregate.operation {
+            crate::analyze::BoundedOperation::CountRows | crate::analyze::BoundedOperation::CountUnits => {}
+            crate::analyze::BoundedOperation::Count { argument, nullable: _ } => add(argument),
+            crate::analyze::BoundedOperation::Sum { argument, range: _, nullable: _ } => add(argument),
+            crate::analyze::BoundedOperation::Average { argument, range: _, nullable: _ } => add(argument),
+        }
+    }
+    read_by(&release.input, &mut needed);
+    needed
+}
+
+fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
+    match relation {
+        Relation::Scan(_) => {}
+        Relation::Filter { input, predicate } => {
+            needed.extend(predicate.columns());
+            read_by(input, needed);
+        }
+        Relation::Project { input, columns } => {
+            columns.iter().for_each(|(_, e)| needed.extend(e.columns()));
+            read_by(input, needed);
+        }
+        Relation::Join { kind: _, left, right, on } => {
+            on.iter().for_each(|e| needed.extend(e.columns()));
+            read_by(left, needed);
+            read_by(right, needed);
+        }
+    }
+}
+
+fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], policy: &Policy) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    digest.update(policy.version.as_bytes());
+    digest.update(outer.to_string().as_bytes());
+    for release in releases {
+        digest.update([0]);
+        digest.update(release.sql.as_deref().unwrap_or_default().as_bytes());
+        digest.update(format!("{:?}{:?}", release.keys, release.price).as_bytes());
+    }
+    digest.finalize().into()
+}
+
+/// Shown where a bound is printed.
+pub(crate) fn decimal(value: &BigUint, unit: &BigUint) -> String {
+    let thousandths: BigUint = value * 1000u32 / unit;
+    let text = thousandths.to_string();
+    let text = format!("{text:0>4}");
+    let (whole, fraction) = text.split_at(text.len() - 3);
+    format!("{whole}.{fraction}").trim_end_matches('0').trim_end_matches('.').to_owned()
+}
