@@ -7,3 +7,4 @@ pub mod mechanism;
 pub mod parse;
 pub mod policy;
 pub mod refusal;
+pub mod wire;

@@ -67,6 +67,7 @@ impl Settings {
             }
         };
         self.bound(&name)?;
+        let scope = if default_of(&name).is_some() { Scope::Local } else { scope };
         let local = Arc::make_mut(&mut self.current.local);
         match (scope, value) {
             (Scope::Local, Some(value)) => {
@@ -91,7 +92,11 @@ impl Settings {
     /// The canonical name and the value, for SHOW.
     pub(super) fn show(&self, name: &str) -> Result<(String, String), Refusal> {
         if let Some(known) = find(name) {
-            return Ok((known.name.to_owned(), self.value(known.name).to_owned()));
+            let source = match default_of(known.name) {
+                Some(default) if !self.current.local.contains_key(known.name) => default,
+                _ => known.name,
+            };
+            return Ok((known.name.to_owned(), self.value(source).to_owned()));
         }
         let name = name.to_ascii_lowercase();
         match self.lookup(&name) {
@@ -182,6 +187,16 @@ impl Settings {
             .into_iter()
             .map(|name| (name.to_owned(), self.value(name).to_owned()))
             .collect()
+    }
+}
+
+/// The setting that a transaction's own setting starts from.
+fn default_of(name: &str) -> Option<&'static str> {
+    match name {
+        "transaction_isolation" => Some("default_transaction_isolation"),
+        "transaction_read_only" => Some("default_transaction_read_only"),
+        "transaction_deferrable" => Some("default_transaction_deferrable"),
+        _ => None,
     }
 }
 

@@ -14,10 +14,10 @@ pub(super) fn normalize(known: &Known, values: &[String]) -> Result<String, Refu
     let [value] = values else {
         return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("SET {name} takes only one argument")));
     };
-    let normal = match kind {
+    let normal = match *kind {
         Kind::Encoding => return encoding(value),
         Kind::Bool => boolean(value).map(str::to_owned),
-        Kind::Integer { min, max } => return integer(name, value, *min, *max),
+        Kind::Integer { min, max } => return integer(name, value, min, max),
         Kind::Duration => milliseconds(value).map(print_milliseconds),
         Kind::Choice(&["on"]) => return only(name, value, "on"),
         Kind::Choice(&["off"]) => return only(name, value, "off"),
