@@ -17,30 +17,59 @@ use crate::refusal::{Refusal, sqlstate};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Session {
     /// SET; `None` is DEFAULT. Several values only for list settings.
-    Set { scope: Scope, name: String, values: Option<Vec<String>> },
-    Reset { name: String },
+    Set {
+        scope: Scope,
+        name: String,
+        values: Option<Vec<String>>,
+    },
+    Reset {
+        name: String,
+    },
     ResetAll,
-    Show { name: String },
+    Show {
+        name: String,
+    },
     ShowAll,
     /// BEGIN or START TRANSACTION (their command tags differ).
-    Begin { start: bool, modes: Modes },
+    Begin {
+        start: bool,
+        modes: Modes,
+    },
     /// COMMIT or END; `chain` opens the next transaction at once.
-    Commit { chain: bool },
+    Commit {
+        chain: bool,
+    },
     /// ROLLBACK or ABORT.
-    Rollback { chain: bool },
-    Savepoint { name: String },
-    Release { name: String },
-    RollbackTo { name: String },
-    SetTransaction { modes: Modes },
+    Rollback {
+        chain: bool,
+    },
+    Savepoint {
+        name: String,
+    },
+    Release {
+        name: String,
+    },
+    RollbackTo {
+        name: String,
+    },
+    SetTransaction {
+        modes: Modes,
+    },
     /// SET SESSION CHARACTERISTICS AS TRANSACTION.
-    SetCharacteristics { modes: Modes },
+    SetCharacteristics {
+        modes: Modes,
+    },
     /// Nothing can be deferred, so nothing happens.
     SetConstraints,
     DiscardAll,
     /// DISCARD PLANS, SEQUENCES or TEMP: there are none. Holds the word for the command tag.
-    Discard { what: String },
+    Discard {
+        what: String,
+    },
     /// One prepared statement, or all.
-    Deallocate { name: Option<String> },
+    Deallocate {
+        name: Option<String>,
+    },
     /// No notification ever comes.
     Listen,
     Unlisten,
@@ -159,6 +188,7 @@ fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
     }
     if let Some(word) = words.any_keyword(&["ROLE", "AUTHORIZATION"]) {
         let name = if word == "ROLE" { "role" } else { "session_authorization" };
+        let _ = words.token(&Token::Eq) || words.keyword("TO");
         return Ok(Session::Set { scope, name: name.to_owned(), values: set_values(words)? });
     }
     let name = setting_name(words)?;
@@ -332,11 +362,7 @@ fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {
 }
 
 /// EXPLAIN [VERBOSE] query, or EXPLAIN (option, …) query.
-fn explain(
-    words: &mut Words<'_>,
-    sql: &str,
-    parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>,
-) -> Result<Statement, Refusal> {
+fn explain(words: &mut Words<'_>, sql: &str, parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>) -> Result<Statement, Refusal> {
     let mut format = ExplainFormat::Text;
     // A parenthesis opens options unless a query stands in it.
     let rest = words.rest();

@@ -26,18 +26,11 @@ use crate::refusal::{Refusal, sqlstate};
 const JSON_OID: u32 = 114;
 
 impl<S: Service> Connection<S> {
-    pub(super) async fn answer(
-        &mut self,
-        query: &Query,
-        parameters: &[u32],
-        arguments: &[Argument],
-        formats: &[Format],
-    ) -> Result<Reply, Stop> {
+    pub(super) async fn answer(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
         let (asker, parameters, arguments, formats) = (self.asker(), parameters.to_vec(), arguments.to_vec(), formats.to_vec());
         let question = query.clone();
-        let answered = self.ask("answer", query, |service, token| async move {
-            service.answer(&asker, &question, &parameters, &arguments, &formats, token).await
-        });
+        let answered = self
+            .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
         let Answer { columns, rows, notices } = answered.await?;
         let notices = match self.settings.notices() {
             Notices::Off => Vec::new(),
@@ -142,7 +135,12 @@ impl<S: Service> Connection<S> {
     }
 
     /// The future's output, unless the client's patience, the client or the server ends first.
-    async fn watch<T>(&mut self, future: impl Future<Output = T>, deadline: Option<tokio::time::Instant>, token: &CancellationToken) -> Result<T, Stop> {
+    async fn watch<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        deadline: Option<tokio::time::Instant>,
+        token: &CancellationToken,
+    ) -> Result<T, Stop> {
         let overdue = async {
             match deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -192,4 +190,3 @@ fn lost(error: &JoinError) -> Refusal {
 fn fingerprint(query: &Query) -> String {
     Sha256::digest(query.to_sql()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
-

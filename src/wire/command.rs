@@ -119,8 +119,7 @@ impl<S: Service> Connection<S> {
     fn set_modes(&mut self, scope: Scope, prefix: &str, modes: &Modes) -> Result<(), Refusal> {
         let Modes { isolation, read_only, deferrable } = modes;
         let on = |flag: &bool| if *flag { "on".to_owned() } else { "off".to_owned() };
-        let wanted =
-            [("isolation", isolation.clone()), ("read_only", read_only.as_ref().map(on)), ("deferrable", deferrable.as_ref().map(on))];
+        let wanted = [("isolation", isolation.clone()), ("read_only", read_only.as_ref().map(on)), ("deferrable", deferrable.as_ref().map(on))];
         for (name, value) in wanted {
             if let Some(value) = value {
                 self.settings.set(scope, &format!("{prefix}transaction_{name}"), Some(&[value]))?;

@@ -34,7 +34,10 @@ pub(super) struct Portal {
 pub(super) enum Progress {
     Bound,
     /// Answered, and charged; these rows are left.
-    Fetching { rows: std::vec::IntoIter<Row>, tag: String },
+    Fetching {
+        rows: std::vec::IntoIter<Row>,
+        tag: String,
+    },
     /// Ran to its end, or failed; it never runs again.
     Spent,
 }

@@ -207,9 +207,7 @@ fn find(name: &str) -> Option<&'static Known> {
 /// The canonical name of a setting that a client may change.
 fn settable(name: &str) -> Result<String, Refusal> {
     match find(name) {
-        Some(Known { name, kind: Kind::Preset, .. }) => {
-            Err(Refusal::new("55P02", format!("parameter \"{name}\" cannot be changed")))
-        }
+        Some(Known { name, kind: Kind::Preset, .. }) => Err(Refusal::new("55P02", format!("parameter \"{name}\" cannot be changed"))),
         Some(known) => Ok(known.name.to_owned()),
         None => {
             let name = name.to_ascii_lowercase();
@@ -239,11 +237,7 @@ fn check(name: &str, values: &[String]) -> Result<(String, String), Refusal> {
 
 fn unknown(name: &str) -> Refusal {
     let refusal = Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\""));
-    if name.starts_with("pgveil.") {
-        refusal.hint("The settings of pgveil are pgveil.epsilon and pgveil.notices.")
-    } else {
-        refusal
-    }
+    if name.starts_with("pgveil.") { refusal.hint("The settings of pgveil are pgveil.epsilon and pgveil.notices.") } else { refusal }
 }
 
 #[cfg(test)]

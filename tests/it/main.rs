@@ -1,1 +1,3 @@
-fn main() {}
+//! Integration tests: one binary, one module a subject.
+
+mod wire;

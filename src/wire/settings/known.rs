@@ -7,7 +7,10 @@ pub(super) enum Kind {
     Preset,
     Encoding,
     Bool,
-    Integer { min: i64, max: i64 },
+    Integer {
+        min: i64,
+        max: i64,
+    },
     /// Milliseconds, with PostgreSQL's units.
     Duration,
     /// One of these words.

@@ -74,10 +74,7 @@ fn integer(name: &str, value: &str, min: i64, max: i64) -> Result<String, Refusa
     if (min..=max).contains(&number) {
         return Ok(number.to_string());
     }
-    Err(Refusal::new(
-        sqlstate::INVALID_PARAMETER_VALUE,
-        format!("{number} is outside the valid range for parameter \"{name}\" ({min} .. {max})"),
-    ))
+    Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{number} is outside the valid range for parameter \"{name}\" ({min} .. {max})")))
 }
 
 /// `1500`, `1500ms`, `2s`, `1min`, `1h`, `1d`; zero is none.
