@@ -138,6 +138,7 @@ impl<S: Service> Connection<S> {
 
     /// Tells the client, and what the error does to the transaction.
     pub(super) fn refuse(&mut self, refusal: &Refusal) {
+        tracing::debug!(role = self.role, sqlstate = refusal.sqlstate, "refused");
         self.channel.error("ERROR", refusal);
         self.transaction.fail(&mut self.settings);
     }

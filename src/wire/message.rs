@@ -153,3 +153,32 @@ impl Body {
 pub(super) fn not_utf8() -> Refusal {
     Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\"")
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::{Frontend, decode};
+    use crate::wire::channel::Frame;
+    use crate::wire::stop::Stop;
+
+    #[test]
+    fn a_cut_bind_is_a_protocol_error_at_every_byte() {
+        let whole = b"portal\0statement\0\0\x01\0\x01\0\x02\0\0\0\x03abc\xff\xff\xff\xff\0\x02\0\0\0\x01";
+        for length in 0..whole.len() {
+            let cut = decode(Frame { kind: b'B', body: Bytes::copy_from_slice(&whole[..length]) });
+            assert!(matches!(cut, Err(Stop::Fatal(_))), "{length}");
+        }
+        let Ok(Frontend::Bind(bind)) = decode(Frame { kind: b'B', body: Bytes::from_static(whole) }) else { panic!("refused") };
+        assert_eq!((bind.formats, bind.result_formats), (vec![1], vec![0, 1]));
+        assert_eq!(bind.values, [Some(Bytes::from_static(b"abc")), None]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_panics(kind in any::<u8>(), body in prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 0..64)) {
+            let _ = decode(Frame { kind, body: body.into() });
+        }
+    }
+}

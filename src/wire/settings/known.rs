@@ -97,6 +97,7 @@ pub(super) static KNOWN: &[Known] = &[
     quiet("max_parallel_workers_per_gather", Kind::Integer { min: 0, max: 1024 }, "2", "No effect here."),
     quiet("plan_cache_mode", Kind::Choice(&["auto", "force_generic_plan", "force_custom_plan"]), "auto", "No effect here."),
     quiet("quote_all_identifiers", Kind::Choice(&["off"]), "off", "When generating SQL fragments, quote all identifiers."),
+    quiet("role", Kind::Preset, "none", "Shows the current role."),
     quiet("row_security", Kind::Bool, "on", "No effect here."),
     quiet("server_version_num", Kind::Preset, "", "Shows the server version as an integer."),
     quiet("statement_timeout", Kind::Duration, "0", "Sets how long the client waits for a statement."),

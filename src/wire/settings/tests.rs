@@ -17,6 +17,7 @@ fn values_are_shown_as_postgresql_shows_them() {
         ("standard_conforming_strings", "true", Ok("on")),
         ("datestyle", "iso", Ok("ISO, MDY")),
         ("DateStyle", "German", Ok("German, DMY")),
+        ("datestyle", "iso", Ok("ISO, DMY")),
         ("datestyle", "nonsense", Err("22023")),
         ("timezone", "utc", Ok("UTC")),
         ("timezone", "../../etc/passwd", Err("22023")),
@@ -35,6 +36,7 @@ fn values_are_shown_as_postgresql_shows_them() {
         ("nonsense", "x", Err("42704")),
         ("server_version", "1", Err("55P02")),
         ("role", "admin", Err("42501")),
+        ("role", "none", Ok("none")),
         ("default_transaction_isolation", "SERIALIZABLE", Ok("serializable")),
     ] {
         assert_eq!(set(&mut settings, name, value), shown.map(str::to_owned).map_err(str::to_owned), "{name} = {value}");

@@ -3,12 +3,12 @@
 use super::known::{Kind, Known};
 use crate::refusal::{Refusal, sqlstate};
 
-/// The value that SHOW prints after `SET name = values`.
-pub(super) fn normalize(known: &Known, values: &[String]) -> Result<String, Refusal> {
+/// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
+pub(super) fn normalize(known: &Known, values: &[String], current: &str) -> Result<String, Refusal> {
     let Known { name, kind, .. } = known;
     match kind {
         Kind::SearchPath => return search_path(values),
-        Kind::DateStyle => return date_style(&values.join(",")).ok_or_else(|| invalid(name, &values.join(", "))),
+        Kind::DateStyle => return date_style(&values.join(","), current).ok_or_else(|| invalid(name, &values.join(", "))),
         _ => {}
     }
     let [value] = values else {
@@ -104,8 +104,9 @@ fn print_milliseconds(ms: u64) -> String {
     }
 }
 
-/// `ISO`, `SQL, DMY`, `german`; a missing part keeps PostgreSQL's default.
-fn date_style(value: &str) -> Option<String> {
+/// `ISO`, `SQL, DMY`, `german`; a missing part stays as it is.
+fn date_style(value: &str, current: &str) -> Option<String> {
+    let (old_style, old_order) = current.split_once(", ").unwrap_or(("ISO", "MDY"));
     let (mut style, mut order) = (None, None);
     for part in value.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let part = part.to_ascii_lowercase();
@@ -126,7 +127,7 @@ fn date_style(value: &str) -> Option<String> {
             _ => return None,
         }
     }
-    Some(format!("{}, {}", style.unwrap_or("ISO"), order.unwrap_or("MDY")))
+    Some(format!("{}, {}", style.unwrap_or(old_style), order.unwrap_or(old_order)))
 }
 
 /// The shape of a zone's name or POSIX rule; whether it exists is for PostgreSQL to say.

@@ -144,9 +144,11 @@ async fn statements_can_be_deallocated() {
 async fn what_a_session_holds_is_bounded() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
-    let long = format!("SELECT '{}'", "x".repeat(900_000));
-    let many: Vec<u8> = (0..6).flat_map(|at| parse(&format!("s{at}"), &long)).collect();
-    socket.send(&[many, sync()].concat()).await;
+    let many: Vec<u8> = (0..1025).flat_map(|at| bind(&format!("p{at}"), "", &[], &[])).collect();
+    socket.send(&[parse("", "SELECT 1"), many, sync()].concat()).await;
     let replies = socket.until_ready().await;
-    assert_eq!((kinds(&replies).as_str(), replies[4].field(b'C').as_str()), ("1111EZ", "54000"));
+    assert_eq!((replies.len(), replies[1025].kind, replies[1025].field(b'C').as_str()), (1027, b'E', "54000"));
+    // A pipeline that fails leaves nothing behind.
+    socket.send(&[parse("", "SELECT 1"), bind("p0", "", &[], &[]), sync()].concat()).await;
+    assert_eq!(kinds(&socket.until_ready().await), "12Z");
 }

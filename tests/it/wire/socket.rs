@@ -122,8 +122,11 @@ pub fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
     Hmac::<Sha256>::new_from_slice(key).unwrap().chain_update(text).finalize().into_bytes().to_vec()
 }
 
-/// Salted passwords, each computed once.
-static SALTED: LazyLock<Mutex<HashMap<(String, Vec<u8>), [u8; 32]>>> = LazyLock::new(Mutex::default);
+/// Password and salt to the salted password.
+type Salted = HashMap<(String, Vec<u8>), [u8; 32]>;
+
+/// Each computed once.
+static SALTED: LazyLock<Mutex<Salted>> = LazyLock::new(Mutex::default);
 
 fn salt_password(password: &str, salt: &[u8], iterations: u32) -> [u8; 32] {
     *SALTED.lock().unwrap().entry((password.to_owned(), salt.to_vec())).or_insert_with(|| {

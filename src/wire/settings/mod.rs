@@ -47,7 +47,7 @@ impl Settings {
 
     /// A setting of the startup packet: becomes the session's default.
     pub(super) fn set_default(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
-        let (name, value) = check(name, &[value.to_owned()])?;
+        let (name, value) = self.check(name, &[value.to_owned()])?;
         self.bound(&name)?;
         self.defaults.insert(name, value);
         Ok(())
@@ -55,9 +55,12 @@ impl Settings {
 
     /// SET; no values mean DEFAULT.
     pub(super) fn set(&mut self, scope: Scope, name: &str, values: Option<&[String]>) -> Result<(), Refusal> {
+        if matches!(name.to_ascii_lowercase().as_str(), "role" | "session_authorization") {
+            return self.keep_role(name, values);
+        }
         let (name, value) = match values {
             Some(values) => {
-                let (name, value) = check(name, values)?;
+                let (name, value) = self.check(name, values)?;
                 (name, Some(value))
             }
             None => {
@@ -140,6 +143,30 @@ impl Settings {
         local.get(name).or_else(|| session.get(name)).or_else(|| self.defaults.get(name)).map(String::as_str)
     }
 
+    /// The canonical name and the normalised value of a SET.
+    fn check(&self, name: &str, values: &[String]) -> Result<(String, String), Refusal> {
+        let name = settable(name)?;
+        let value = match find(&name) {
+            Some(known) => value::normalize(known, values, self.value(&name))?,
+            None => values.join(", "),
+        };
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("value of parameter \"{name}\" is too long"))
+                .detail(format!("At most {VALUE_BYTES_MAX} bytes are kept.")));
+        }
+        Ok((name, value))
+    }
+
+    /// Budgets belong to roles, so a session keeps the role that logged in; saying so is fine.
+    fn keep_role(&self, name: &str, values: Option<&[String]>) -> Result<(), Refusal> {
+        let same = |values: &[String]| values.len() == 1 && (values[0] == self.value("session_authorization") || values[0] == "none");
+        if values.is_none_or(same) {
+            return Ok(());
+        }
+        Err(Refusal::denied(format!("permission denied to set \"{name}\""))
+            .detail("A session keeps the role that logged in: budgets belong to roles."))
+    }
+
     fn bound(&self, name: &str) -> Result<(), Refusal> {
         let Values { session, local } = &self.current;
         if find(name).is_some() || self.lookup(name).is_some() || session.len() + local.len() + self.defaults.len() < KNOWN.len() + CUSTOM_MAX {
@@ -178,7 +205,7 @@ impl Settings {
     /// Schemas of unqualified names, with `$user` filled in.
     pub(super) fn search_path(&self, role: &str) -> Vec<String> {
         let path = value::identifiers(self.value("search_path")).unwrap_or_default();
-        path.into_iter().map(|schema| if schema == "$user" { role.to_owned() } else { schema }).collect()
+        path.into_iter().filter(|schema| !schema.is_empty()).map(|schema| if schema == "$user" { role.to_owned() } else { schema }).collect()
     }
 
     /// The settings that reach an answer's printed values.
@@ -215,24 +242,6 @@ fn settable(name: &str) -> Result<String, Refusal> {
             if custom && name.len() <= 63 * 2 { Ok(name) } else { Err(unknown(&name)) }
         }
     }
-}
-
-/// The canonical name and the normalised value of a SET.
-fn check(name: &str, values: &[String]) -> Result<(String, String), Refusal> {
-    if matches!(name.to_ascii_lowercase().as_str(), "role" | "session_authorization") {
-        return Err(Refusal::denied(format!("permission denied to set \"{name}\""))
-            .detail("A session keeps the role that logged in: budgets belong to roles."));
-    }
-    let name = settable(name)?;
-    let value = match find(&name) {
-        Some(known) => value::normalize(known, values)?,
-        None => values.join(", "),
-    };
-    if value.len() > VALUE_BYTES_MAX {
-        return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("value of parameter \"{name}\" is too long"))
-            .detail(format!("At most {VALUE_BYTES_MAX} bytes are kept.")));
-    }
-    Ok((name, value))
 }
 
 fn unknown(name: &str) -> Refusal {
