@@ -26,6 +26,11 @@ const ENTRY_BYTES: usize = 512;
 impl<S: Service> Connection<S> {
     pub(super) async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Result<(), Stop> {
         self.transaction.begin_implicit(&self.settings);
+        if name.is_empty() {
+            self.statements.remove("");
+        } else if self.statements.contains_key(&name) {
+            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
+        }
         let mut statements = parse::parse(sql)?;
         if statements.len() > 1 {
             return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement").into());
@@ -33,11 +38,6 @@ impl<S: Service> Connection<S> {
         let statement = statements.pop();
         if let Some(statement) = &statement {
             self.allowed(statement)?;
-        }
-        if name.is_empty() {
-            self.statements.remove("");
-        } else if self.statements.contains_key(&name) {
-            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
         }
         let bytes = sql.len() + name.len() + ENTRY_BYTES;
         let held: usize = self.statements.values().map(|prepared| prepared.bytes).sum();

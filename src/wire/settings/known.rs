@@ -95,6 +95,7 @@ pub(super) static KNOWN: &[Known] = &[
     quiet("max_identifier_length", Kind::Preset, "63", "Shows the maximum identifier length."),
     quiet("max_index_keys", Kind::Preset, "32", "Shows the maximum number of index keys."),
     quiet("max_parallel_workers_per_gather", Kind::Integer { min: 0, max: 1024 }, "2", "No effect here."),
+    quiet("password_encryption", Kind::Preset, "scram-sha-256", "Shows how passwords are stored."),
     quiet("plan_cache_mode", Kind::Choice(&["auto", "force_generic_plan", "force_custom_plan"]), "auto", "No effect here."),
     quiet("quote_all_identifiers", Kind::Choice(&["off"]), "off", "When generating SQL fragments, quote all identifiers."),
     quiet("role", Kind::Preset, "none", "Shows the current role."),

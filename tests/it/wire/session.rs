@@ -169,3 +169,25 @@ async fn notices_can_be_turned_off() {
         assert_eq!(kinds(&socket.ask("SELECT noted").await), expected, "{sql}");
     }
 }
+
+#[tokio::test]
+async fn what_drivers_send_by_themselves_is_taken() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    for sql in [
+        // psqlODBC, pgJDBC, SQLAlchemy, Npgsql, asyncpg, node-pg, psql.
+        "SET DateStyle = 'ISO';SET extra_float_digits = 2;show transaction_isolation",
+        "BEGIN;SAVEPOINT _EXEC_SVP_0x1;select 1;RELEASE _EXEC_SVP_0x1;COMMIT",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        "SET application_name = 'PostgreSQL JDBC Driver'",
+        "show standard_conforming_strings",
+        "CLOSE ALL;UNLISTEN *;RESET ALL",
+        "SET SESSION AUTHORIZATION DEFAULT;RESET ALL",
+        "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE;ROLLBACK",
+        "SET client_encoding='UTF8';SET client_min_messages TO WARNING;SET jit = 'off'",
+        "SHOW password_encryption; SHOW role; SHOW server_version_num; SHOW max_identifier_length; SHOW ALL",
+    ] {
+        let replies = socket.ask(sql).await;
+        assert!(!kinds(&replies).contains('E'), "{sql}: {replies:?}");
+    }
+}
