@@ -7,4 +7,5 @@ mod login;
 mod protocol;
 mod session;
 mod socket;
+mod storm;
 mod tls;
