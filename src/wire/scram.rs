@@ -140,8 +140,8 @@ mod tests {
     use super::{ScramSecret, make_verifier, parse_verifier, verifier};
 
     #[test]
-    fn verifiers_equal_those_of_postgresql() {
-        // Made by PostgreSQL 15 for the password `pencil`; the salt is RFC 7677's.
+    fn verifiers_have_the_keys_of_the_rfc() {
+        // Password and salt of RFC 7677's example.
         let salt = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, "W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
         assert_eq!(
             verifier("pencil", &salt),
