@@ -13,3 +13,4 @@ pub mod refusal;
 pub mod resolve;
 pub mod rewrite;
 pub mod shadow;
+pub mod wire;

@@ -7,9 +7,10 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
-pub use session::Session;
+pub use session::{Modes, Scope, Session};
 
 /// Longest statement text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -94,20 +95,27 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
-    if let Some(session) = session::from_text(sql)? {
-        return Ok(vec![Statement::Session(session)]);
-    }
-    let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).try_with_sql(sql).map_err(|e| syntax_error(&e, sql))?;
-    let statements = parser.parse_statements().map_err(|e| syntax_error(&e, sql))?;
-    statements.into_iter().map(classify).collect()
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
+    session::pieces(tokens).into_iter().map(|piece| statement(piece, sql)).collect()
 }
 
-fn classify(statement: ast::Statement) -> Result<Statement, Refusal> {
-    match statement {
-        ast::Statement::Query(query) => Ok(Statement::Query(Query::new(query)?)),
-        other => session::classify(other),
+/// One statement, from its tokens alone: a string or a comment cannot hide a second one.
+fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal> {
+    match session::from_tokens(&tokens, sql, |rest| query(rest, sql))? {
+        Some(statement) => Ok(statement),
+        None => Ok(Statement::Query(query(tokens, sql)?)),
     }
+}
+
+fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
+    let dialect = PostgreSqlDialect {};
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
+    let query = match parser.parse_statement().map_err(|e| syntax_error(&e, sql))? {
+        ast::Statement::Query(query) => query,
+        _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),
+    };
+    parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+    Query::new(query)
 }
 
 /// sqlparser reports `... at Line: 1, Column: 8`; PostgreSQL reports a character position and quotes the offending word.

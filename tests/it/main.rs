@@ -1,6 +1,9 @@
+//! Integration tests: one binary, one module a subject.
+
 mod catalog;
 mod harness;
 mod ledger;
 mod policy;
 mod postgres;
 mod shadow;
+mod wire;

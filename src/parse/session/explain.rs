@@ -1,0 +1,72 @@
+//! EXPLAIN: the plan of a query, never its execution.
+
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::refused;
+use super::words::Words;
+use crate::parse::{ExplainFormat, Query, Statement};
+use crate::refusal::{Refusal, sqlstate};
+
+/// EXPLAIN [VERBOSE] query, or EXPLAIN (option, …) query.
+pub(super) fn explain(
+    words: &mut Words<'_>,
+    sql: &str,
+    parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>,
+) -> Result<Statement, Refusal> {
+    let mut format = ExplainFormat::Text;
+    // A parenthesis opens options unless a query stands in it.
+    let rest = words.rest();
+    let mut ahead = Words::new(&rest, sql);
+    let options = ahead.token(&Token::LParen) && !matches!(ahead.peek_keyword().as_deref(), None | Some("SELECT" | "WITH" | "VALUES"));
+    if options {
+        words.next();
+        format = explain_options(words)?;
+    } else {
+        if words.any_keyword(&["ANALYZE", "ANALYSE"]).is_some() {
+            return Err(explain_analyze());
+        }
+        words.keyword("VERBOSE");
+    }
+    match words.peek_keyword().as_deref() {
+        Some("SELECT" | "WITH" | "VALUES") => {}
+        None if words.peek() == Some(&Token::LParen) => {}
+        Some(first) => {
+            let first = first.to_owned();
+            return Err(refused::by_first_word(&first, words).unwrap_or_else(|| words.unexpected()));
+        }
+        None => return Err(words.unexpected()),
+    }
+    Ok(Statement::Explain(parse_query(words.rest())?, format))
+}
+
+fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
+    let mut format = ExplainFormat::Text;
+    loop {
+        let option = words.identifier()?;
+        let value = match words.peek() {
+            Some(Token::Comma | Token::RParen) => None,
+            _ => Some(words.string().or_else(|| words.number()).map_or_else(|| words.identifier(), Ok)?.to_ascii_lowercase()),
+        };
+        let off = matches!(value.as_deref(), Some("off" | "false" | "0"));
+        match (option.as_str(), value.as_deref()) {
+            ("analyze" | "analyse", _) if !off => return Err(explain_analyze()),
+            ("analyze" | "analyse" | "verbose" | "costs" | "settings" | "buffers" | "wal" | "timing" | "summary" | "generic_plan" | "memory", _) => {}
+            ("serialize", _) => {}
+            ("format", Some("text")) => format = ExplainFormat::Text,
+            ("format", Some("json")) => format = ExplainFormat::Json,
+            ("format", Some("xml" | "yaml")) => return Err(refused::not_offered("this EXPLAIN format").hint("Use FORMAT TEXT or FORMAT JSON.")),
+            _ => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, format!("unrecognized EXPLAIN option \"{option}\""))),
+        }
+        if words.token(&Token::RParen) {
+            return Ok(format);
+        }
+        if !words.token(&Token::Comma) {
+            return Err(words.unexpected());
+        }
+    }
+}
+
+fn explain_analyze() -> Refusal {
+    Refusal::denied("EXPLAIN ANALYZE is not allowed: it would run the query and show exact row counts")
+        .hint("Use EXPLAIN without ANALYZE; it shows the plan, the noise and the cost, and is free.")
+}

@@ -1,0 +1,132 @@
+//! A cursor over the tokens of one statement, for the small grammars of session statements.
+
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use crate::parse::position_of;
+use crate::refusal::{Refusal, sqlstate};
+
+/// Tokens without whitespace and comments, read left to right.
+pub(super) struct Words<'a> {
+    tokens: Vec<&'a TokenWithSpan>,
+    at: usize,
+    sql: &'a str,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(tokens: &'a [TokenWithSpan], sql: &'a str) -> Self {
+        let tokens = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).collect();
+        Self { tokens, at: 0, sql }
+    }
+
+    pub(super) fn peek(&self) -> Option<&'a Token> {
+        self.tokens.get(self.at).map(|token| &token.token)
+    }
+
+    /// The next word in upper case, where it is an unquoted one.
+    pub(super) fn peek_keyword(&self) -> Option<String> {
+        match self.peek()? {
+            Token::Word(Word { value, quote_style: None, keyword: _ }) => Some(value.to_ascii_uppercase()),
+            _ => None,
+        }
+    }
+
+    /// Takes the next token if it is this unquoted word.
+    pub(super) fn keyword(&mut self, wanted: &str) -> bool {
+        let found = self.peek_keyword().is_some_and(|word| word == wanted);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Takes several words, all or none.
+    pub(super) fn keywords(&mut self, wanted: &[&str]) -> bool {
+        let start = self.at;
+        let found = wanted.iter().all(|word| self.keyword(word));
+        if !found {
+            self.at = start;
+        }
+        found
+    }
+
+    pub(super) fn any_keyword(&mut self, wanted: &[&str]) -> Option<String> {
+        let word = self.peek_keyword().filter(|word| wanted.contains(&word.as_str()))?;
+        self.at += 1;
+        Some(word)
+    }
+
+    pub(super) fn token(&mut self, wanted: &Token) -> bool {
+        let found = self.peek() == Some(wanted);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// An identifier, folded to lower case unless quoted.
+    pub(super) fn identifier(&mut self) -> Result<String, Refusal> {
+        match self.peek() {
+            Some(Token::Word(Word { value, quote_style, keyword: _ })) => {
+                self.at += 1;
+                Ok(if quote_style.is_some() { value.clone() } else { value.to_ascii_lowercase() })
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    pub(super) fn string(&mut self) -> Option<String> {
+        match self.peek() {
+            Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => {
+                self.at += 1;
+                Some(text.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// A number with its sign.
+    pub(super) fn number(&mut self) -> Option<String> {
+        let start = self.at;
+        let sign = if self.token(&Token::Minus) {
+            "-"
+        } else {
+            self.token(&Token::Plus);
+            ""
+        };
+        match self.peek() {
+            Some(Token::Number(digits, _)) => {
+                self.at += 1;
+                Some(format!("{sign}{digits}"))
+            }
+            _ => {
+                self.at = start;
+                None
+            }
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<&'a Token> {
+        let token = self.peek();
+        self.at += usize::from(token.is_some());
+        token
+    }
+
+    /// What is left, for sqlparser.
+    pub(super) fn rest(&self) -> Vec<TokenWithSpan> {
+        self.tokens.iter().skip(self.at).map(|token| (*token).clone()).collect()
+    }
+
+    pub(super) fn end(&self) -> Result<(), Refusal> {
+        if self.at >= self.tokens.len() { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    /// 42601 at the token that does not fit.
+    pub(super) fn unexpected(&self) -> Refusal {
+        match self.tokens.get(self.at) {
+            None => Refusal::new(sqlstate::SYNTAX_ERROR, "syntax error at end of input"),
+            Some(TokenWithSpan { token, span }) => {
+                let position = match (usize::try_from(span.start.line), usize::try_from(span.start.column)) {
+                    (Ok(line), Ok(column)) => position_of(self.sql, line, column),
+                    _ => None,
+                };
+                Refusal::new(sqlstate::SYNTAX_ERROR, format!("syntax error at or near \"{token}\"")).at(position)
+            }
+        }
+    }
+}

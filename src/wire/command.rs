@@ -1,0 +1,169 @@
+//! Runs one statement: the engine's questions are passed on, statements about the session are answered here.
+
+use super::connection::Connection;
+use super::extended::no_statement;
+use super::portal::{Reply, text_column};
+use super::stop::Stop;
+use super::transaction::{Status, aborted};
+use crate::engine::{Argument, Format, Service};
+use crate::parse::{Modes, Scope, Session, Statement};
+use crate::refusal::Refusal;
+
+impl<S: Service> Connection<S> {
+    pub(super) async fn perform(
+        &mut self,
+        statement: &Statement,
+        parameters: &[u32],
+        arguments: &[Argument],
+        formats: &[Format],
+    ) -> Result<Reply, Stop> {
+        self.allowed(statement)?;
+        match statement {
+            Statement::Query(query) => self.answer(query, parameters, arguments, formats).await,
+            Statement::Explain(query, format) => self.explain(query, *format).await,
+            Statement::Session(session) => Ok(self.session(session)?),
+        }
+    }
+
+    /// 25P02 in a failed transaction, for all but its end.
+    pub(super) fn allowed(&self, statement: &Statement) -> Result<(), Refusal> {
+        let ends = matches!(statement, Statement::Session(Session::Commit { .. } | Session::Rollback { .. } | Session::RollbackTo { .. }));
+        if self.transaction.status() == Status::Failed && !ends { Err(aborted()) } else { Ok(()) }
+    }
+
+    fn session(&mut self, session: &Session) -> Result<Reply, Refusal> {
+        Ok(match session {
+            Session::Set { scope, name, values } => self.set(*scope, name, values.as_deref())?,
+            Session::Reset { name } => {
+                self.settings.set(Scope::Session, name, None)?;
+                Reply::done("RESET")
+            }
+            Session::ResetAll => {
+                self.settings.reset_all();
+                Reply::done("RESET")
+            }
+            Session::Show { name } => {
+                let (name, value) = self.settings.show(name)?;
+                Reply::texts("SHOW", vec![text_column(&name)], vec![vec![value]])
+            }
+            Session::ShowAll => {
+                let rows = self.settings.all().into_iter().map(|(name, value, description)| vec![name, value, description]).collect();
+                Reply::texts("SHOW", ["name", "setting", "description"].map(text_column).to_vec(), rows)
+            }
+            Session::Begin { start, modes } => self.begin(if *start { "START TRANSACTION" } else { "BEGIN" }, modes)?,
+            Session::Commit { chain: false } => self.commit(),
+            Session::Rollback { chain: false } => self.rollback(),
+            Session::Commit { chain: true } => self.chained("COMMIT AND CHAIN", Self::commit)?,
+            Session::Rollback { chain: true } => self.chained("ROLLBACK AND CHAIN", Self::rollback)?,
+            Session::Savepoint { name } => {
+                self.transaction.savepoint(name.clone(), &self.settings)?;
+                Reply::done("SAVEPOINT")
+            }
+            Session::Release { name } => {
+                self.transaction.release(name)?;
+                Reply::done("RELEASE")
+            }
+            Session::RollbackTo { name } => {
+                self.transaction.rollback_to(name, &mut self.settings)?;
+                Reply::done("ROLLBACK")
+            }
+            Session::SetTransaction { modes } => {
+                self.set_modes(Scope::Local, "", modes)?;
+                self.outside_warned(Reply::done("SET"), "SET TRANSACTION")
+            }
+            Session::SetCharacteristics { modes } => {
+                self.set_modes(Scope::Session, "default_", modes)?;
+                Reply::done("SET")
+            }
+            Session::SetConstraints => self.outside_warned(Reply::done("SET CONSTRAINTS"), "SET CONSTRAINTS"),
+            Session::DiscardAll => self.discard_all()?,
+            Session::Discard { what } => Reply::done(format!("DISCARD {what}")),
+            Session::Deallocate { name: None } => {
+                self.statements.clear();
+                Reply::done("DEALLOCATE ALL")
+            }
+            Session::Deallocate { name: Some(name) } => {
+                self.statements.remove(name).ok_or_else(|| no_statement(name))?;
+                Reply::done("DEALLOCATE")
+            }
+            Session::Listen => Reply::done("LISTEN"),
+            Session::Unlisten => Reply::done("UNLISTEN"),
+            Session::CloseAll => Reply::done("CLOSE CURSOR ALL"),
+        })
+    }
+
+    fn set(&mut self, scope: Scope, name: &str, values: Option<&[String]>) -> Result<Reply, Refusal> {
+        self.settings.set(scope, name, values)?;
+        let reply = Reply::done("SET");
+        Ok(match scope {
+            Scope::Local => self.outside_warned(reply, "SET LOCAL"),
+            Scope::Session => reply,
+        })
+    }
+
+    fn outside_warned(&mut self, reply: Reply, what: &str) -> Reply {
+        match self.transaction.status() {
+            Status::Open | Status::Failed => reply,
+            Status::Idle => reply.warning("25P01", &format!("{what} can only be used in transaction blocks")),
+            Status::Implicit => reply,
+        }
+    }
+
+    fn begin(&mut self, tag: &str, modes: &Modes) -> Result<Reply, Refusal> {
+        let fresh = self.transaction.begin(&self.settings);
+        self.set_modes(Scope::Local, "", modes)?;
+        let reply = Reply::done(tag);
+        Ok(if fresh { reply } else { reply.warning("25001", "there is already a transaction in progress") })
+    }
+
+    fn set_modes(&mut self, scope: Scope, prefix: &str, modes: &Modes) -> Result<(), Refusal> {
+        let Modes { isolation, read_only, deferrable } = modes;
+        let on = |flag: &bool| if *flag { "on".to_owned() } else { "off".to_owned() };
+        let wanted = [("isolation", isolation.clone()), ("read_only", read_only.as_ref().map(on)), ("deferrable", deferrable.as_ref().map(on))];
+        for (name, value) in wanted {
+            if let Some(value) = value {
+                self.settings.set(scope, &format!("{prefix}transaction_{name}"), Some(&[value]))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Reply {
+        let ended = self.transaction.commit(&mut self.settings);
+        self.portals.clear();
+        match ended {
+            Some(tag) => Reply::done(tag),
+            None => Reply::done("COMMIT").warning("25P01", "there is no transaction in progress"),
+        }
+    }
+
+    fn rollback(&mut self) -> Reply {
+        let ended = self.transaction.rollback(&mut self.settings);
+        self.portals.clear();
+        if ended { Reply::done("ROLLBACK") } else { Reply::done("ROLLBACK").warning("25P01", "there is no transaction in progress") }
+    }
+
+    /// Ends the transaction and opens the next with the same modes.
+    fn chained(&mut self, what: &str, end: fn(&mut Self) -> Reply) -> Result<Reply, Refusal> {
+        self.transaction.require_block(what)?;
+        let shown = |name: &str| self.settings.show(name).map(|(_, value)| value);
+        let modes = Modes {
+            isolation: Some(shown("transaction_isolation")?),
+            read_only: Some(shown("transaction_read_only")? == "on"),
+            deferrable: Some(shown("transaction_deferrable")? == "on"),
+        };
+        let reply = end(self);
+        self.begin("BEGIN", &modes)?;
+        Ok(reply)
+    }
+
+    fn discard_all(&mut self) -> Result<Reply, Refusal> {
+        if self.transaction.status() == Status::Open {
+            return Err(Refusal::new("25001", "DISCARD ALL cannot run inside a transaction block"));
+        }
+        self.settings.reset_all();
+        self.statements.clear();
+        self.portals.clear();
+        Ok(Reply::done("DISCARD ALL"))
+    }
+}

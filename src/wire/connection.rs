@@ -1,0 +1,172 @@
+//! One logged-in session: takes a message at a time until the client leaves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::cancel::Key;
+use super::channel::{Channel, Frame};
+use super::login::{LoggedIn, Place};
+use super::message::{self, Frontend};
+use super::portal::{Portal, Prepared};
+use super::settings::Settings;
+use super::stop::Stop;
+use super::transaction::Transaction;
+use crate::engine::Service;
+use crate::refusal::{Refusal, sqlstate};
+
+/// Longest message of a logged-in client.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+
+pub(super) struct Connection<S> {
+    pub(super) channel: Channel,
+    pub(super) service: Arc<S>,
+    pub(super) role: String,
+    pub(super) settings: Settings,
+    pub(super) transaction: Transaction,
+    pub(super) statements: HashMap<String, Arc<Prepared>>,
+    pub(super) portals: HashMap<String, Portal>,
+    pub(super) key: Key,
+    /// Held by every running answer, so that it outlives the connection in the count.
+    pub(super) place: Arc<Place>,
+    pub(super) answers: mpsc::Sender<()>,
+    /// An answer the client no longer waits for; the next question does.
+    pub(super) unfinished: Option<JoinHandle<()>>,
+    pub(super) shutdown: CancellationToken,
+    /// After an error in the extended protocol: everything up to Sync is dropped.
+    skipping: bool,
+    /// Values the client was last told by ParameterStatus.
+    told: Vec<(&'static str, String)>,
+}
+
+impl<S: Service> Connection<S> {
+    pub(super) fn new(channel: Channel, service: Arc<S>, who: LoggedIn, shutdown: CancellationToken, answers: mpsc::Sender<()>) -> Self {
+        let LoggedIn { role, settings, key, place } = who;
+        Self {
+            channel,
+            service,
+            role,
+            settings,
+            transaction: Transaction::new(),
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            key,
+            place,
+            answers,
+            unfinished: None,
+            shutdown,
+            skipping: false,
+            told: Vec::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        tracing::info!(role = self.role, "session opened");
+        let stop = self.converse().await;
+        tracing::info!(role = self.role, "session closed");
+        match stop {
+            Stop::Fatal(refusal) | Stop::Refused(refusal) => self.channel.farewell(Some(&refusal)).await,
+            Stop::Closed => self.channel.farewell(None).await,
+        }
+    }
+
+    /// Until something ends it.
+    async fn converse(&mut self) -> Stop {
+        if let Err(stop) = self.ready().await {
+            return stop;
+        }
+        loop {
+            let frame = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => Err(Stop::shutdown()),
+                frame = self.channel.frame(FRAME_BYTES_MAX) => frame,
+            };
+            let step = match frame {
+                Ok(frame) => self.step(frame).await,
+                Err(stop) => Err(stop),
+            };
+            if let Err(stop) = step {
+                return stop;
+            }
+        }
+    }
+
+    async fn step(&mut self, frame: Frame) -> Result<(), Stop> {
+        let kind = frame.kind;
+        if self.skipping && !matches!(kind, b'S' | b'X') {
+            return Ok(());
+        }
+        match self.take(frame).await {
+            Err(Stop::Refused(refusal)) => {
+                self.refuse(&refusal);
+                if matches!(kind, b'Q' | b'F') {
+                    return self.ready().await;
+                }
+                self.skipping = true;
+                self.channel.flush().await
+            }
+            other => other,
+        }
+    }
+
+    async fn take(&mut self, frame: Frame) -> Result<(), Stop> {
+        match message::decode(frame)? {
+            Frontend::Query(sql) => self.simple(&sql).await,
+            Frontend::Parse { name, sql, types } => self.parse(name, &sql, &types).await,
+            Frontend::Bind(bind) => self.bind(bind),
+            Frontend::Describe { target, name } => self.describe(target, &name),
+            Frontend::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
+            Frontend::Close { target, name } => {
+                self.close(target, &name);
+                Ok(())
+            }
+            Frontend::Flush => self.channel.flush().await,
+            Frontend::Sync => {
+                self.skipping = false;
+                self.end_implicit();
+                self.ready().await
+            }
+            Frontend::Terminate => Err(Stop::Closed),
+            Frontend::FunctionCall => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "function calls are not supported by pgveil").into()),
+            Frontend::Copy => Ok(()),
+            Frontend::Password => Err(Stop::protocol("invalid frontend message type 112")),
+        }
+    }
+
+    /// Tells the client, and what the error does to the transaction.
+    pub(super) fn refuse(&mut self, refusal: &Refusal) {
+        tracing::debug!(role = self.role, sqlstate = refusal.sqlstate, "refused");
+        self.channel.error("ERROR", refusal);
+        self.transaction.fail(&mut self.settings);
+    }
+
+    pub(super) fn end_implicit(&mut self) {
+        if self.transaction.end_implicit(&mut self.settings) {
+            self.portals.clear();
+        }
+    }
+
+    /// Changed settings, then ReadyForQuery.
+    pub(super) async fn ready(&mut self) -> Result<(), Stop> {
+        let now = self.settings.reported();
+        for (at, (name, value)) in now.iter().enumerate() {
+            if self.told.get(at).is_none_or(|(_, told)| told != value) {
+                self.channel.send(&pgwire::messages::startup::ParameterStatus::new((*name).to_owned(), value.clone()));
+            }
+        }
+        self.told = now;
+        self.channel.ready(self.transaction.status());
+        self.channel.flush().await
+    }
+
+    pub(super) fn notices(&mut self, notices: &[(&'static str, Refusal)]) {
+        for (severity, text) in notices {
+            if self.settings.wants(severity) {
+                self.channel.notice(severity, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The extended query protocol. Parse and Describe are free; a portal is answered, and so charged, at its first Execute.
+
+use std::sync::Arc;
+
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
+
+use super::ask::explain_column;
+use super::connection::Connection;
+use super::message::{Bind, Target, not_utf8};
+use super::portal::{Portal, Prepared, Progress, counted, each, text_column};
+use super::stop::{PROTOCOL_VIOLATION, Stop};
+use super::transaction::{Status, aborted};
+use crate::engine::{Argument, ColumnDescription, Format, Service};
+use crate::parse::{self, Session, Statement};
+use crate::refusal::{Refusal, sqlstate};
+
+/// What one session may hold between messages.
+const STATEMENTS_BYTES_MAX: usize = 4 << 20;
+const STATEMENTS_MAX: usize = 4096;
+const PORTALS_BYTES_MAX: usize = 32 << 20;
+const PORTALS_MAX: usize = 1024;
+/// Weight of an entry beside its text.
+const ENTRY_BYTES: usize = 512;
+
+impl<S: Service> Connection<S> {
+    pub(super) async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Result<(), Stop> {
+        self.transaction.begin_implicit(&self.settings);
+        if name.is_empty() {
+            self.statements.remove("");
+        } else if self.statements.contains_key(&name) {
+            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
+        }
+        let mut statements = parse::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement").into());
+        }
+        let statement = statements.pop();
+        if let Some(statement) = &statement {
+            self.allowed(statement)?;
+        }
+        let bytes = sql.len() + name.len() + ENTRY_BYTES;
+        let held: usize = self.statements.values().map(|prepared| prepared.bytes).sum();
+        if held + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES || self.statements.len() >= STATEMENTS_MAX {
+            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many prepared statements in this session")
+                .hint("Close those no longer needed, or send DEALLOCATE ALL.")
+                .into());
+        }
+        let (parameters, columns) = self.shape(statement.as_ref(), types).await?;
+        self.statements.insert(name, Arc::new(Prepared { statement, parameters, columns, bytes }));
+        self.channel.send(&ParseComplete::new());
+        Ok(())
+    }
+
+    /// Types of the parameters, and the columns if there are any.
+    async fn shape(&mut self, statement: Option<&Statement>, types: &[u32]) -> Result<(Vec<u32>, Option<Vec<ColumnDescription>>), Stop> {
+        Ok(match statement {
+            None => (Vec::new(), None),
+            Some(Statement::Query(query)) => {
+                let described = self.described(query, types).await?;
+                (described.parameters, Some(described.columns))
+            }
+            Some(Statement::Explain(query, format)) => (self.described(query, types).await?.parameters, Some(vec![explain_column(*format)])),
+            Some(Statement::Session(Session::Show { name })) => (Vec::new(), Some(vec![text_column(&self.settings.show(name)?.0)])),
+            Some(Statement::Session(Session::ShowAll)) => (Vec::new(), Some(["name", "setting", "description"].map(text_column).to_vec())),
+            Some(Statement::Session(_)) => (Vec::new(), None),
+        })
+    }
+
+    pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Stop> {
+        self.transaction.begin_implicit(&self.settings);
+        let Bind { portal, statement, formats, values, result_formats } = bind;
+        let prepared = self.statement(&statement)?.clone();
+        if let Some(known) = &prepared.statement {
+            self.allowed(known)?;
+        }
+        let wanted = prepared.parameters.len();
+        if values.len() != wanted {
+            let message = format!("bind message supplies {} parameters, but prepared statement \"{statement}\" requires {wanted}", values.len());
+            return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
+        }
+        if formats.len() > 1 && formats.len() != wanted {
+            let message = format!("bind message has {} parameter formats but {wanted} parameters", formats.len());
+            return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
+        }
+        let columns = prepared.columns.as_ref().map_or(0, Vec::len);
+        if result_formats.len() > 1 && result_formats.len() != columns {
+            let message = format!("bind message has {} result formats but query has {columns} columns", result_formats.len());
+            return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
+        }
+        if !portal.is_empty() && self.portals.contains_key(&portal) {
+            return Err(Refusal::new("42P03", format!("portal \"{portal}\" already exists")).into());
+        }
+        let bytes = ENTRY_BYTES + values.iter().flatten().map(|value| value.len() + ENTRY_BYTES).sum::<usize>();
+        let held: usize = self.portals.values().map(|portal| portal.bytes).sum();
+        if held + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
+            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many portals in this session").into());
+        }
+        let formats = each(&read_formats(&formats)?, wanted);
+        let arguments = formats.into_iter().zip(values).map(|(format, value)| Argument { format, value }).collect();
+        check_texts(&arguments)?;
+        let formats = read_formats(&result_formats)?;
+        self.portals.insert(portal, Portal { prepared, arguments, formats, progress: Progress::Bound, bytes });
+        self.channel.send(&BindComplete::new());
+        Ok(())
+    }
+
+    pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Stop> {
+        let (prepared, formats) = match target {
+            Target::Statement => (self.statement(name)?.clone(), Vec::new()),
+            Target::Portal => {
+                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                (portal.prepared.clone(), portal.formats.clone())
+            }
+        };
+        if self.transaction.status() == Status::Failed && prepared.columns.is_some() {
+            return Err(aborted().into());
+        }
+        if target == Target::Statement {
+            self.channel.send(&ParameterDescription::new(prepared.parameters.clone()));
+        }
+        match &prepared.columns {
+            Some(columns) => self.channel.row_description(columns, &each(&formats, columns.len())),
+            None => self.channel.send(&NoData::new()),
+        }
+        Ok(())
+    }
+
+    /// Rows beyond `rows_max` stay in the portal; a limit below one is none.
+    pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Stop> {
+        self.transaction.begin_implicit(&self.settings);
+        let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
+        let Some(statement) = portal.prepared.statement.clone() else {
+            self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
+            self.portals.insert(name.to_owned(), portal);
+            return Ok(());
+        };
+        if let Err(refusal) = self.allowed(&statement) {
+            self.portals.insert(name.to_owned(), portal);
+            return Err(refusal.into());
+        }
+        if matches!(portal.progress, Progress::Bound) {
+            // A portal that fails is gone: it was charged, and must not be charged again by mistake.
+            let prepared = portal.prepared.clone();
+            let reply = self.perform(&statement, &prepared.parameters, &portal.arguments, &portal.formats).await?;
+            self.notices(&reply.notices);
+            if reply.columns.as_ref().map(Vec::len) != prepared.columns.as_ref().map(Vec::len) {
+                tracing::error!("the answer's columns are not those described");
+                return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the answer has not the columns that were described").into());
+            }
+            if reply.columns.is_none() {
+                self.channel.complete(reply.tag);
+                portal.progress = Progress::Spent;
+                return self.keep(name, portal, &statement);
+            }
+            portal.progress = Progress::Fetching { rows: reply.rows.into_iter(), tag: reply.tag };
+        }
+        match &mut portal.progress {
+            Progress::Fetching { rows, tag } => {
+                let limit = usize::try_from(rows_max).ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX);
+                let mut sent = 0;
+                for row in rows.by_ref().take(limit) {
+                    self.channel.data_row(&row);
+                    self.channel.relieve().await?;
+                    sent += 1;
+                }
+                // Like PostgreSQL, which stops at the limit without looking whether a row follows.
+                if sent == limit {
+                    self.channel.send(&PortalSuspended::new());
+                } else {
+                    self.channel.complete(counted(tag, sent));
+                }
+            }
+            Progress::Bound | Progress::Spent => {
+                return Err(Refusal::new("55000", format!("portal \"{name}\" cannot be run")).into());
+            }
+        }
+        self.keep(name, portal, &statement)
+    }
+
+    /// Puts a portal back, unless its own statement ended the transaction and all portals with it.
+    fn keep(&mut self, name: &str, portal: Portal, statement: &Statement) -> Result<(), Stop> {
+        let ends = matches!(statement, Statement::Session(Session::Commit { .. } | Session::Rollback { .. } | Session::DiscardAll));
+        if !ends {
+            self.portals.insert(name.to_owned(), portal);
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self, target: Target, name: &str) {
+        match target {
+            Target::Statement => drop(self.statements.remove(name)),
+            Target::Portal => drop(self.portals.remove(name)),
+        }
+        self.channel.send(&CloseComplete::new());
+    }
+
+    fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
+        self.statements.get(name).ok_or_else(|| no_statement(name))
+    }
+}
+
+/// 26000
+pub(super) fn no_statement(name: &str) -> Refusal {
+    if name.is_empty() {
+        return Refusal::new("26000", "unnamed prepared statement does not exist");
+    }
+    Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"))
+}
+
+fn no_portal(name: &str) -> Refusal {
+    Refusal::new("34000", format!("portal \"{name}\" does not exist"))
+}
+
+fn read_formats(codes: &[i16]) -> Result<Vec<Format>, Refusal> {
+    let read = |&code: &i16| match code {
+        0 => Ok(Format::Text),
+        1 => Ok(Format::Binary),
+        other => Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("unsupported format code: {other}"))),
+    };
+    codes.iter().map(read).collect()
+}
+
+/// Values sent as text are UTF-8 without a zero byte.
+fn check_texts(arguments: &Vec<Argument>) -> Result<(), Refusal> {
+    for Argument { format, value } in arguments {
+        if let (Format::Text, Some(value)) = (format, value)
+            && (std::str::from_utf8(value).is_err() || value.contains(&0))
+        {
+            return Err(not_utf8());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! From the startup packet to the first ReadyForQuery. Every failure here is FATAL and ends the connection: there is no way around it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey};
+
+use super::Server;
+use super::cancel::Key;
+use super::channel::Channel;
+use super::scram;
+use super::settings::Settings;
+use super::startup::Startup;
+use super::stop::Stop;
+use crate::engine::Service;
+use crate::refusal::{Refusal, sqlstate};
+
+/// One place among `Service::connections_max`; held until the last answer of the session is done.
+pub(super) struct Place(Arc<AtomicU32>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A session that has proved who it is.
+pub(super) struct LoggedIn {
+    pub(super) role: String,
+    pub(super) settings: Settings,
+    pub(super) key: Key,
+    pub(super) place: Arc<Place>,
+}
+
+/// The replies up to AuthenticationOk and the key are written to the channel; the session's own greeting follows.
+pub(super) async fn log_in<S: Service>(server: &Server<S>, channel: &mut Channel, startup: Opening) -> Result<LoggedIn, Stop> {
+    match log_in_or_refuse(server, channel, startup).await {
+        // The one place where a session could be left open half-way: nothing that fails here may be less than fatal.
+        Err(Stop::Refused(refusal)) => Err(Stop::Fatal(refusal)),
+        other => other,
+    }
+}
+
+/// A startup packet without its channel.
+pub(super) struct Opening {
+    certificate_pem: Option<String>,
+    minor: u16,
+    negotiate: Option<Vec<String>>,
+    parameters: Vec<(String, String)>,
+}
+
+impl Opening {
+    pub(super) fn new(startup: Startup) -> (Channel, Self) {
+        let Startup { channel, certificate_pem, minor, negotiate, parameters } = startup;
+        (channel, Self { certificate_pem, minor, negotiate, parameters })
+    }
+
+    /// The last value of a parameter counts.
+    fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel, opening: Opening) -> Result<LoggedIn, Stop> {
+    if let Some(options) = &opening.negotiate {
+        let version = (3 << 16) | i32::from(opening.minor);
+        channel.send(&NegotiateProtocolVersion::new(version, options.clone()));
+    }
+    let role = match opening.parameter("user") {
+        Some(user) if !user.is_empty() => user.to_owned(),
+        _ => return Err(Refusal::new("28000", "no PostgreSQL user name specified in startup packet").into()),
+    };
+    if let Some(value) = opening.parameter("replication")
+        && !matches!(value, "false" | "off" | "no" | "0")
+    {
+        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "replication connections are not supported by pgveil").into());
+    }
+    let stored = server.service.verifier(&role);
+    scram::authenticate(channel, &role, stored, &server.decoy, opening.certificate_pem.as_deref()).await?;
+
+    let database = opening.parameter("database").filter(|name| !name.is_empty()).unwrap_or(&role);
+    if database != server.service.database() {
+        return Err(Refusal::new("3D000", format!("database \"{database}\" does not exist")).into());
+    }
+    let place = take_place(server)?;
+    let settings = settings(&server.service.server_version(), &role, &opening.parameters)?;
+    let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
+    let Some(key) = server.sessions.enter(secret_bytes) else {
+        return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "could not generate a cancel key").into());
+    };
+    channel.send(&Authentication::Ok);
+    channel.send(&BackendKeyData::new(key.process, SecretKey::Bytes(key.secret.clone().into())));
+    Ok(LoggedIn { role, settings, key, place })
+}
+
+fn take_place<S: Service>(server: &Server<S>) -> Result<Arc<Place>, Refusal> {
+    let places = server.service.connections_max();
+    let taken = server.places.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| (taken < places).then_some(taken + 1));
+    match taken {
+        Ok(_) => Ok(Arc::new(Place(server.places.clone()))),
+        Err(_) => Err(Refusal::new("53300", "sorry, too many clients already").detail(format!("At most {places} connections are held."))),
+    }
+}
+
+fn settings(server_version: &str, role: &str, parameters: &[(String, String)]) -> Result<Settings, Refusal> {
+    let mut settings = Settings::new(&[
+        ("server_version", server_version.to_owned()),
+        ("server_version_num", version_number(server_version)),
+        ("session_authorization", role.to_owned()),
+    ]);
+    for (name, value) in parameters {
+        if name == "options" {
+            for (name, value) in options(value)? {
+                settings.set_default(&name, &value)?;
+            }
+        }
+    }
+    for (name, value) in parameters {
+        if !matches!(name.as_str(), "user" | "database" | "options" | "replication") {
+            settings.set_default(name, value)?;
+        }
+    }
+    Ok(settings)
+}
+
+/// `15.18` → `150018`.
+fn version_number(version: &str) -> String {
+    let mut parts = version.split('.').map(|part| part.chars().take_while(char::is_ascii_digit).collect::<String>());
+    let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok()).unwrap_or(0);
+    (u64::from(part()) * 10_000 + u64::from(part())).to_string()
+}
+
+/// The command line in `options`: `-c name=value`, `-cname=value`, `--name=value`; a backslash keeps the character after it.
+fn options(line: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut open, mut letters) = (false, line.chars());
+    while let Some(letter) = letters.next() {
+        if letter.is_whitespace() {
+            open = false;
+            continue;
+        }
+        if !open {
+            words.push(String::new());
+            open = true;
+        }
+        let letter = if letter == '\\' { letters.next() } else { Some(letter) };
+        if let (Some(word), Some(letter)) = (words.last_mut(), letter) {
+            word.push(letter);
+        }
+    }
+    let mut found = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let bad = || Refusal::new(sqlstate::SYNTAX_ERROR, format!("invalid command-line argument for server process: {word}"));
+        let assignment = match (word.strip_prefix("--"), word.strip_prefix("-c")) {
+            (Some(assignment), _) => assignment.to_owned(),
+            (None, Some("")) => words.next().ok_or_else(bad)?,
+            (None, Some(assignment)) => assignment.to_owned(),
+            (None, None) => return Err(bad()),
+        };
+        let (name, value) = assignment.split_once('=').ok_or_else(bad)?;
+        found.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{options, version_number};
+
+    #[test]
+    fn options_are_split_as_a_command_line() {
+        let found = options(r"-c search_path=a,b  -cDateStyle=ISO,\ DMY --statement-timeout=5s").unwrap();
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(found, [("search_path", "a,b"), ("DateStyle", "ISO, DMY"), ("statement_timeout", "5s")]);
+        assert!(options("-x").is_err());
+        assert!(options("-c").is_err());
+        assert!(options("-c novalue").is_err());
+        assert_eq!(version_number("15.18 (Debian 15.18-1)"), "150018");
+    }
+}

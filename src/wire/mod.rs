@@ -1,0 +1,143 @@
+//! The edge: PostgreSQL's protocol towards clients, down to one call of [`Service`] a statement.
+//!
+//! `serve` accepts; `startup` negotiates TLS; `login` authenticates; `connection` takes one message after another; `simple` and `extended` are the two
+//! query protocols; `ask` runs one question of the engine; `command` answers statements about the session itself.
+
+mod ask;
+mod cancel;
+mod channel;
+mod command;
+mod connection;
+mod extended;
+mod login;
+mod message;
+mod portal;
+pub mod scram;
+mod settings;
+mod simple;
+mod startup;
+mod stop;
+mod transaction;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use self::connection::Connection;
+use self::login::Opening;
+use self::startup::Opened;
+use self::stop::Stop;
+use crate::engine::Service;
+
+/// From accept to AuthenticationOk.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// What running statements get once the server stops, and what their last words get after that.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Sockets beyond twice the sessions are closed unread: cancel requests and clients that have not logged in yet.
+const SOCKETS_EXTRA: usize = 64;
+
+/// What all connections share.
+struct Server<S> {
+    service: Arc<S>,
+    tls: Option<Arc<ServerConfig>>,
+    shutdown: CancellationToken,
+    sessions: Arc<cancel::Sessions>,
+    decoy: scram::Decoy,
+    /// How many of `connections_max` are taken.
+    places: Arc<AtomicU32>,
+}
+
+/// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and running statements get ten seconds.
+///
+/// # Errors
+/// Where the operating system has no randomness to give.
+pub async fn serve<S: Service>(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    service: Arc<S>,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
+    let places = Arc::new(AtomicU32::new(0));
+    let server = Arc::new(Server { service, tls, shutdown, sessions: Arc::default(), decoy: scram::Decoy::new()?, places });
+    // Each running answer holds a sender, so the receiver ends when the last of them has.
+    let (answers, mut answered) = mpsc::channel::<()>(1);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = server.shutdown.cancelled() => break,
+            Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) if connections.len() < sockets_max(&*server.service) => {
+                    connections.spawn(client(server.clone(), socket, answers.clone()));
+                }
+                Ok(_) => tracing::warn!("too many sockets, one closed unread"),
+                Err(error) => {
+                    tracing::warn!(kind = ?error.kind(), "accept failed");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+    drop((listener, answers));
+    let drained = async {
+        while let Some(ended) = connections.join_next().await {
+            note(ended);
+        }
+        answered.recv().await
+    };
+    if timeout(DRAIN_TIMEOUT + FAREWELL_TIMEOUT, drained).await.is_err() {
+        tracing::warn!("statements still ran when the time to stop was over");
+    }
+    connections.abort_all();
+    Ok(())
+}
+
+fn sockets_max(service: &impl Service) -> usize {
+    usize::try_from(service.connections_max()).unwrap_or(usize::MAX).saturating_mul(2).saturating_add(SOCKETS_EXTRA)
+}
+
+/// A panic ends one connection and is counted; its text may hold what a client sent, so it is not logged here.
+fn note(ended: Result<(), JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        tracing::error!("a connection ended by a panic");
+    }
+}
+
+/// One connection, from its first byte to its last.
+async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, answers: mpsc::Sender<()>) {
+    let _ = socket.set_nodelay(true);
+    let opening = async {
+        let (mut channel, opening) = match startup::open(Box::new(socket), server.tls.clone(), &server.sessions).await {
+            Opened::Client(startup) => Opening::new(*startup),
+            Opened::Done => return None,
+            Opened::Refused(channel, refusal) => {
+                channel.farewell(Some(&refusal)).await;
+                return None;
+            }
+        };
+        match login::log_in(&server, &mut channel, opening).await {
+            Ok(logged_in) => Some((channel, logged_in)),
+            Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => {
+                tracing::info!(sqlstate = refusal.sqlstate, "login refused");
+                channel.farewell(Some(&refusal)).await;
+                None
+            }
+            Err(Stop::Closed) => None,
+        }
+    };
+    let opened = tokio::select! {
+        opened = timeout(LOGIN_TIMEOUT, opening) => opened.ok().flatten(),
+        () = server.shutdown.cancelled() => None,
+    };
+    if let Some((channel, logged_in)) = opened {
+        Connection::new(channel, server.service.clone(), logged_in, server.shutdown.clone(), answers).run().await;
+    }
+}

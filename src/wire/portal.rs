@@ -1,0 +1,88 @@
+//! What a session keeps between messages: prepared statements, and portals with the rows not yet fetched.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::{Argument, ColumnDescription, Format};
+use crate::parse::Statement;
+use crate::refusal::Refusal;
+
+pub(super) type Row = Vec<Option<Bytes>>;
+
+/// A parsed and described statement.
+pub(super) struct Prepared {
+    /// `None` is the empty query.
+    pub(super) statement: Option<Statement>,
+    pub(super) parameters: Vec<u32>,
+    /// `None` where it returns no rows.
+    pub(super) columns: Option<Vec<ColumnDescription>>,
+    /// Length of its text: what it weighs.
+    pub(super) bytes: usize,
+}
+
+/// A statement with its values, answered once.
+pub(super) struct Portal {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) arguments: Vec<Argument>,
+    /// As Bind gave them: none, one for all, or one a column.
+    pub(super) formats: Vec<Format>,
+    pub(super) progress: Progress,
+    pub(super) bytes: usize,
+}
+
+pub(super) enum Progress {
+    Bound,
+    /// Answered, and charged; these rows are left.
+    Fetching {
+        rows: std::vec::IntoIter<Row>,
+        tag: String,
+    },
+    /// Ran to its end, or failed; it never runs again.
+    Spent,
+}
+
+/// What one statement gave.
+pub(super) struct Reply {
+    /// Severity and text of NoticeResponse messages.
+    pub(super) notices: Vec<(&'static str, Refusal)>,
+    pub(super) columns: Option<Vec<ColumnDescription>>,
+    pub(super) rows: Vec<Row>,
+    /// Without the row count.
+    pub(super) tag: String,
+}
+
+impl Reply {
+    pub(super) fn done(tag: impl Into<String>) -> Self {
+        Self { notices: Vec::new(), columns: None, rows: Vec::new(), tag: tag.into() }
+    }
+
+    pub(super) fn warning(mut self, sqlstate: &str, message: &str) -> Self {
+        self.notices.push(("WARNING", Refusal::new(sqlstate, message)));
+        self
+    }
+
+    pub(super) fn texts(tag: &str, columns: Vec<ColumnDescription>, rows: Vec<Vec<String>>) -> Self {
+        let rows = rows.into_iter().map(|row| row.into_iter().map(|value| Some(Bytes::from(value))).collect()).collect();
+        Self { notices: Vec::new(), columns: Some(columns), rows, tag: tag.to_owned() }
+    }
+}
+
+/// PostgreSQL's tag: only SELECT counts its rows.
+pub(super) fn counted(tag: &str, rows: usize) -> String {
+    if tag == "SELECT" { format!("SELECT {rows}") } else { tag.to_owned() }
+}
+
+/// A column of type text.
+pub(super) fn text_column(name: &str) -> ColumnDescription {
+    ColumnDescription { name: name.to_owned(), type_oid: 25, type_size: -1, type_modifier: -1 }
+}
+
+/// One format for each column.
+pub(super) fn each(formats: &[Format], columns: usize) -> Vec<Format> {
+    match formats {
+        [] => vec![Format::Text; columns],
+        [one] => vec![*one; columns],
+        many => many.to_vec(),
+    }
+}

@@ -1,0 +1,205 @@
+//! Values of settings, checked and spelled as PostgreSQL would show them.
+
+use super::known::{Kind, Known};
+use crate::refusal::{Refusal, sqlstate};
+
+/// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
+pub(super) fn normalize(known: &Known, values: &[String], current: &str) -> Result<String, Refusal> {
+    let Known { name, kind, .. } = known;
+    match kind {
+        Kind::SearchPath => return search_path(values),
+        Kind::DateStyle => return date_style(&values.join(","), current).ok_or_else(|| invalid(name, &values.join(", "))),
+        _ => {}
+    }
+    let [value] = values else {
+        return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("SET {name} takes only one argument")));
+    };
+    let normal = match *kind {
+        Kind::Encoding => return encoding(value),
+        Kind::Bool => boolean(value).map(str::to_owned),
+        Kind::Integer { min, max } => return integer(name, value, min, max),
+        Kind::Duration => milliseconds(value).map(print_milliseconds),
+        Kind::Choice(&["on"]) => return only(name, value, "on"),
+        Kind::Choice(&["off"]) => return only(name, value, "off"),
+        Kind::Choice(words) => return choice(name, value, words),
+        Kind::TimeZone => time_zone(value),
+        Kind::Name => Some(clean_name(value)),
+        Kind::Text => Some(value.clone()),
+        Kind::Epsilon => return epsilon(value),
+        Kind::Preset | Kind::SearchPath | Kind::DateStyle => None,
+    };
+    normal.ok_or_else(|| invalid(name, value))
+}
+
+fn invalid(name: &str, value: &str) -> Refusal {
+    Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{name}\": \"{value}\""))
+}
+
+/// Every spelling of UTF-8, also with the quotes that asyncpg sends.
+fn encoding(value: &str) -> Result<String, Refusal> {
+    let plain: String = value.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    match plain.as_str() {
+        "utf8" | "unicode" => Ok("UTF8".to_owned()),
+        _ => Err(invalid("client_encoding", value).detail("Only the client encoding UTF8 is offered.")),
+    }
+}
+
+fn boolean(value: &str) -> Option<&'static str> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "t" | "yes" | "y" | "1" | "tru" | "tr" | "ye" => Some("on"),
+        "off" | "false" | "f" | "no" | "n" | "0" | "fals" | "fal" | "fa" | "of" => Some("off"),
+        _ => None,
+    }
+}
+
+fn only(name: &str, value: &str, wanted: &str) -> Result<String, Refusal> {
+    match boolean(value) {
+        Some(found) if found == wanted => Ok(wanted.to_owned()),
+        Some(_) => Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("parameter \"{name}\" can only be {wanted}"))
+            .detail("Statements are read under this rule only.")),
+        None => Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("parameter \"{name}\" requires a Boolean value"))),
+    }
+}
+
+fn choice(name: &str, value: &str, words: &[&str]) -> Result<String, Refusal> {
+    words
+        .iter()
+        .find(|word| word.eq_ignore_ascii_case(value))
+        .map(|word| (*word).to_owned())
+        .ok_or_else(|| invalid(name, value).hint(format!("Available values: {}.", words.join(", "))))
+}
+
+fn integer(name: &str, value: &str, min: i64, max: i64) -> Result<String, Refusal> {
+    let number: i64 = value.trim().parse().map_err(|_| invalid(name, value))?;
+    if (min..=max).contains(&number) {
+        return Ok(number.to_string());
+    }
+    Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{number} is outside the valid range for parameter \"{name}\" ({min} .. {max})")))
+}
+
+/// `1500`, `1500ms`, `2s`, `1min`, `1h`, `1d`; zero is none.
+pub(super) fn milliseconds(value: &str) -> Option<u64> {
+    let value = value.trim();
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let scale = match unit.trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(scale).filter(|&ms| ms <= u64::from(i32::MAX.unsigned_abs()))
+}
+
+/// In the largest unit that divides it.
+fn print_milliseconds(ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+    match units.into_iter().find(|(scale, _)| ms > 0 && ms.is_multiple_of(*scale)) {
+        Some((scale, unit)) => format!("{}{unit}", ms / scale),
+        None if ms == 0 => "0".to_owned(),
+        None => format!("{ms}ms"),
+    }
+}
+
+/// `ISO`, `SQL, DMY`, `german`; a missing part stays as it is.
+fn date_style(value: &str, current: &str) -> Option<String> {
+    let (old_style, old_order) = current.split_once(", ").unwrap_or(("ISO", "MDY"));
+    let (mut style, mut order) = (None, None);
+    for part in value.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let part = part.to_ascii_lowercase();
+        match part.as_str() {
+            "iso" => style = Some("ISO"),
+            "sql" => style = Some("SQL"),
+            "german" => {
+                style = Some("German");
+                order = order.or(Some("DMY"));
+            }
+            _ if part.starts_with("postgres") => style = Some("Postgres"),
+            "ymd" => order = Some("YMD"),
+            "dmy" => order = Some("DMY"),
+            _ if part.starts_with("euro") => order = Some("DMY"),
+            "mdy" | "us" => order = Some("MDY"),
+            _ if part.starts_with("noneuro") => order = Some("MDY"),
+            "default" => {}
+            _ => return None,
+        }
+    }
+    Some(format!("{}, {}", style.unwrap_or(old_style), order.unwrap_or(old_order)))
+}
+
+/// The shape of a zone's name or POSIX rule; whether it exists is for PostgreSQL to say.
+fn time_zone(value: &str) -> Option<String> {
+    let shaped = !value.is_empty() && value.len() <= 64 && value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-/:<>,.".contains(&b));
+    let safe = !value.starts_with(['/', '.']) && !value.contains("..");
+    let name = if value.eq_ignore_ascii_case("utc") { "UTC" } else { value };
+    (shaped && safe).then(|| name.to_owned())
+}
+
+/// As PostgreSQL keeps application_name: printable ASCII, at most 63 bytes.
+fn clean_name(value: &str) -> String {
+    value.bytes().take(63).map(|b| if (32..127).contains(&b) { char::from(b) } else { '?' }).collect()
+}
+
+fn epsilon(value: &str) -> Result<String, Refusal> {
+    let number: f64 = value.trim().parse().map_err(|_| invalid("pgveil.epsilon", value).hint("Give a positive number, for example 0.5."))?;
+    if number.is_finite() && number > 0.0 {
+        return Ok(number.to_string());
+    }
+    Err(invalid("pgveil.epsilon", value).detail("It must be a positive number.").hint("The policy sets the largest value that a query may use."))
+}
+
+/// One string may hold a whole list, as in `options`; several values are one schema each.
+fn search_path(values: &[String]) -> Result<String, Refusal> {
+    let schemas = match values {
+        [list] if list.contains(',') || list.contains('"') => identifiers(list).ok_or_else(|| invalid("search_path", list))?,
+        _ => values.to_vec(),
+    };
+    Ok(schemas.iter().map(|schema| quote(schema)).collect::<Vec<_>>().join(", "))
+}
+
+fn quote(identifier: &str) -> String {
+    let mut letters = identifier.chars();
+    let plain = letters.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
+        && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$');
+    if plain { identifier.to_owned() } else { format!("\"{}\"", identifier.replace('"', "\"\"")) }
+}
+
+/// A comma separated list of identifiers, quoted or folded to lower case.
+pub(super) fn identifiers(list: &str) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    let mut rest = list.trim();
+    while !rest.is_empty() {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let (mut name, mut tail) = (String::new(), quoted);
+            loop {
+                let (part, after) = tail.split_once('"')?;
+                name.push_str(part);
+                tail = match after.strip_prefix('"') {
+                    Some(more) => {
+                        name.push('"');
+                        more
+                    }
+                    None => {
+                        rest = after.trim_start();
+                        break;
+                    }
+                };
+            }
+            found.push(name);
+        } else {
+            let end = rest.find(',').unwrap_or(rest.len());
+            let (name, after) = rest.split_at(end);
+            found.push(name.trim().to_ascii_lowercase());
+            rest = after;
+        }
+        rest = match rest.strip_prefix(',') {
+            Some(more) => more.trim_start(),
+            None if rest.is_empty() => rest,
+            None => return None,
+        };
+    }
+    Some(found)
+}

@@ -1,0 +1,43 @@
+//! The simple query protocol: one string, any number of statements, text results.
+
+use super::connection::Connection;
+use super::portal::counted;
+use super::stop::Stop;
+use crate::engine::Service;
+use crate::parse;
+
+impl<S: Service> Connection<S> {
+    /// What was answered before a statement fails stays answered; what stands after it does not run.
+    pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Stop> {
+        self.statements.remove("");
+        self.portals.remove("");
+        let statements = parse::parse(sql)?;
+        if statements.is_empty() {
+            self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
+        }
+        if statements.len() > 1 {
+            self.transaction.begin_implicit(&self.settings);
+        }
+        for statement in &statements {
+            let reply = match self.perform(statement, &[], &[], &[]).await {
+                Ok(reply) => reply,
+                Err(Stop::Refused(refusal)) => {
+                    self.refuse(&refusal);
+                    break;
+                }
+                Err(stop) => return Err(stop),
+            };
+            self.notices(&reply.notices);
+            if let Some(columns) = &reply.columns {
+                self.channel.row_description(columns, &[]);
+            }
+            for row in &reply.rows {
+                self.channel.data_row(row);
+                self.channel.relieve().await?;
+            }
+            self.channel.complete(counted(&reply.tag, reply.rows.len()));
+        }
+        self.end_implicit();
+        self.ready().await
+    }
+}

@@ -1,0 +1,153 @@
+//! From the first byte to the startup packet: encryption requests, cancel requests, protocol version.
+//!
+//! Exactly the bytes of each request are read, so nothing a stranger put before the TLS handshake can be taken for the client's words after it:
+//! such bytes meet the handshake, which fails.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::LazyConfigAcceptor;
+
+use super::cancel::Sessions;
+use super::channel::{Channel, Stream};
+use super::message::Body;
+use super::stop::{PROTOCOL_VIOLATION, Stop};
+use crate::refusal::{Refusal, sqlstate};
+
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+const CANCEL_REQUEST: u32 = 80_877_102;
+/// Longest startup packet, as in PostgreSQL.
+const PACKET_BYTES_MAX: usize = 10_000;
+/// Process id and the longest key of protocol 3.2.
+const CANCEL_BYTES_MAX: usize = 4 + 256;
+
+/// What a new connection turned out to be.
+pub(super) enum Opened {
+    Client(Box<Startup>),
+    /// A cancel request, a failed handshake, or nothing at all: no reply is due.
+    Done,
+    /// Told and closed.
+    Refused(Channel, Refusal),
+}
+
+/// A client that wants to log in.
+pub(super) struct Startup {
+    pub(super) channel: Channel,
+    /// The certificate shown to this client, for channel binding.
+    pub(super) certificate_pem: Option<String>,
+    /// 0 or 2: protocol 3.0 or 3.2.
+    pub(super) minor: u16,
+    /// The client asked for more than there is: say what there is, and which `_pq_.` options are unknown.
+    pub(super) negotiate: Option<Vec<String>>,
+    pub(super) parameters: Vec<(String, String)>,
+}
+
+pub(super) async fn open(mut stream: Box<dyn Stream>, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
+    let (mut ssl_asked, mut gss_asked, mut certificate_pem) = (false, false, None);
+    loop {
+        let mut head = [0; 8];
+        if stream.read_exact(&mut head).await.is_err() {
+            return Opened::Done;
+        }
+        let [l0, l1, l2, l3, c0, c1, c2, c3] = head;
+        let length = usize::try_from(i32::from_be_bytes([l0, l1, l2, l3])).unwrap_or(0);
+        let code = u32::from_be_bytes([c0, c1, c2, c3]);
+        if !(8..=PACKET_BYTES_MAX).contains(&length) {
+            return Opened::Refused(Channel::new(stream), Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"));
+        }
+        let encrypted = certificate_pem.is_some();
+        match code {
+            SSL_REQUEST if length == 8 && !ssl_asked && !encrypted => {
+                ssl_asked = true;
+                let accepted = tls.clone();
+                if stream.write_all(if accepted.is_some() { b"S" } else { b"N" }).await.is_err() {
+                    return Opened::Done;
+                }
+                if let Some(config) = accepted {
+                    let Some((secure, pem)) = handshake(stream, config).await else { return Opened::Done };
+                    stream = secure;
+                    certificate_pem = Some(pem);
+                }
+            }
+            GSS_REQUEST if length == 8 && !gss_asked && !encrypted => {
+                gss_asked = true;
+                if stream.write_all(b"N").await.is_err() {
+                    return Opened::Done;
+                }
+            }
+            _ => return packet(stream, length - 8, code, certificate_pem.filter(|pem| !pem.is_empty()), sessions).await,
+        }
+    }
+}
+
+/// The TLS stream and the certificate it showed (empty where the resolver does not tell).
+async fn handshake(stream: Box<dyn Stream>, config: Arc<ServerConfig>) -> Option<(Box<dyn Stream>, String)> {
+    let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.ok()?;
+    let certified = config.cert_resolver.resolve(start.client_hello());
+    let pem = certified.as_ref().and_then(|certified| certified.cert.first()).map(|der| to_pem(der)).unwrap_or_default();
+    let secure = start.into_stream(config).await.ok()?;
+    Some((Box::new(secure), pem))
+}
+
+fn to_pem(der: &[u8]) -> String {
+    use base64::Engine as _;
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<&str> = text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+async fn packet(mut stream: Box<dyn Stream>, length: usize, code: u32, certificate_pem: Option<String>, sessions: &Sessions) -> Opened {
+    let cancel = code == CANCEL_REQUEST;
+    if cancel && !(8..=CANCEL_BYTES_MAX).contains(&length) {
+        return Opened::Done;
+    }
+    let mut body = vec![0; length];
+    if stream.read_exact(&mut body).await.is_err() {
+        return Opened::Done;
+    }
+    let mut body = Body(Bytes::from(body));
+    if cancel {
+        if let Ok(process) = body.i32() {
+            sessions.cancel(process, &body.0);
+        }
+        return Opened::Done;
+    }
+    let channel = Channel::new(stream);
+    let (major, minor) = (code >> 16, code & 0xffff);
+    if major != 3 {
+        let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2");
+        return Opened::Refused(channel, Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+    }
+    match parameters(&mut body) {
+        Err(refusal) => Opened::Refused(channel, refusal),
+        Ok(parameters) => {
+            // 3.1 was never used; more than 3.2 is offered 3.2.
+            let agreed = if minor < 2 { 0 } else { 2 };
+            let (options, parameters): (Vec<_>, Vec<_>) = parameters.into_iter().partition(|(name, _)| name.starts_with("_pq_."));
+            let options: Vec<String> = options.into_iter().map(|(name, _)| name).collect();
+            let negotiate = (u32::from(agreed) != minor || !options.is_empty()).then_some(options);
+            Opened::Client(Box::new(Startup { channel, certificate_pem, minor: agreed, negotiate, parameters }))
+        }
+    }
+}
+
+fn parameters(body: &mut Body) -> Result<Vec<(String, String)>, Refusal> {
+    let layout = || Refusal::new(PROTOCOL_VIOLATION, "invalid startup packet layout: expected terminator as last byte");
+    let mut text = || match body.text() {
+        Ok(text) => Ok(text),
+        Err(Stop::Refused(refusal)) => Err(refusal),
+        Err(Stop::Fatal(_) | Stop::Closed) => Err(layout()),
+    };
+    let mut found = Vec::new();
+    loop {
+        let name = text()?;
+        if name.is_empty() {
+            break;
+        }
+        found.push((name, text()?));
+    }
+    if body.0.is_empty() { Ok(found) } else { Err(layout()) }
+}

@@ -1,0 +1,38 @@
+//! Why a step of a session did not end well, and so what happens to the session.
+
+use crate::refusal::Refusal;
+
+pub(super) const PROTOCOL_VIOLATION: &str = "08P01";
+
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The client is told; the session goes on.
+    Refused(Refusal),
+    /// The client is told; the session ends.
+    Fatal(Refusal),
+    /// Nobody is left to be told.
+    Closed,
+}
+
+impl Stop {
+    pub(super) fn protocol(message: impl Into<String>) -> Self {
+        Self::Fatal(Refusal::new(PROTOCOL_VIOLATION, message))
+    }
+
+    /// The operator stops the server.
+    pub(super) fn shutdown() -> Self {
+        Self::Fatal(Refusal::new("57P01", "terminating connection due to administrator command"))
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(_: std::io::Error) -> Self {
+        Self::Closed
+    }
+}

@@ -1,0 +1,152 @@
+//! Transactions as a client sees them. Each answer runs alone, so a transaction here is a state, a stack of names and the settings to go back to.
+
+use super::settings::{Settings, Values};
+use crate::refusal::{Refusal, sqlstate};
+
+/// Savepoints of one transaction: each holds a snapshot of the settings.
+const SAVEPOINTS_MAX: usize = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Idle,
+    /// Several statements in one string, or messages up to the next Sync.
+    Implicit,
+    Open,
+    Failed,
+}
+
+#[derive(Debug)]
+pub(super) struct Transaction {
+    status: Status,
+    before: Values,
+    savepoints: Vec<(String, Values)>,
+}
+
+impl Transaction {
+    pub(super) fn new() -> Self {
+        Self { status: Status::Idle, before: Values::default(), savepoints: Vec::new() }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.status
+    }
+
+    pub(super) fn begin_implicit(&mut self, settings: &Settings) {
+        if self.status == Status::Idle {
+            self.status = Status::Implicit;
+            self.before = settings.snapshot();
+        }
+    }
+
+    /// The string or the pipeline is over; true where a transaction ended with it.
+    pub(super) fn end_implicit(&mut self, settings: &mut Settings) -> bool {
+        if matches!(self.status, Status::Implicit | Status::Idle) {
+            self.end(settings);
+            return true;
+        }
+        false
+    }
+
+    /// A statement failed.
+    pub(super) fn fail(&mut self, settings: &mut Settings) {
+        match self.status {
+            Status::Idle => {}
+            Status::Implicit => self.roll_back(settings),
+            Status::Open | Status::Failed => self.status = Status::Failed,
+        }
+    }
+
+    /// BEGIN; false where a transaction was open already.
+    pub(super) fn begin(&mut self, settings: &Settings) -> bool {
+        let fresh = self.status != Status::Open;
+        if self.status == Status::Idle {
+            self.before = settings.snapshot();
+        }
+        self.status = Status::Open;
+        fresh
+    }
+
+    /// COMMIT; the command tag, or nothing where no transaction was open.
+    pub(super) fn commit(&mut self, settings: &mut Settings) -> Option<&'static str> {
+        match self.status {
+            Status::Open => {
+                self.end(settings);
+                Some("COMMIT")
+            }
+            Status::Failed => {
+                self.roll_back(settings);
+                Some("ROLLBACK")
+            }
+            Status::Idle | Status::Implicit => {
+                self.end(settings);
+                None
+            }
+        }
+    }
+
+    /// ROLLBACK; false where no transaction was open.
+    pub(super) fn rollback(&mut self, settings: &mut Settings) -> bool {
+        let open = matches!(self.status, Status::Open | Status::Failed);
+        if self.status != Status::Idle {
+            self.roll_back(settings);
+        }
+        open
+    }
+
+    pub(super) fn savepoint(&mut self, name: String, settings: &Settings) -> Result<(), Refusal> {
+        self.require_block("SAVEPOINT")?;
+        if self.savepoints.len() >= SAVEPOINTS_MAX {
+            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many savepoints in this transaction"));
+        }
+        self.savepoints.push((name, settings.snapshot()));
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, name: &str) -> Result<(), Refusal> {
+        self.require_block("RELEASE SAVEPOINT")?;
+        let at = self.find(name)?;
+        self.savepoints.truncate(at);
+        Ok(())
+    }
+
+    pub(super) fn rollback_to(&mut self, name: &str, settings: &mut Settings) -> Result<(), Refusal> {
+        self.require_block("ROLLBACK TO SAVEPOINT")?;
+        let at = self.find(name)?;
+        self.savepoints.truncate(at + 1);
+        if let Some((_, values)) = self.savepoints.last() {
+            settings.restore(values.clone());
+        }
+        self.status = Status::Open;
+        Ok(())
+    }
+
+    /// 25P01 outside BEGIN … COMMIT.
+    pub(super) fn require_block(&self, what: &str) -> Result<(), Refusal> {
+        match self.status {
+            Status::Open | Status::Failed => Ok(()),
+            Status::Idle | Status::Implicit => Err(Refusal::new("25P01", format!("{what} can only be used in transaction blocks"))),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<usize, Refusal> {
+        let found = self.savepoints.iter().rposition(|(known, _)| known == name);
+        found.ok_or_else(|| Refusal::new("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    fn roll_back(&mut self, settings: &mut Settings) {
+        settings.restore(std::mem::take(&mut self.before));
+        self.end(settings);
+    }
+
+    fn end(&mut self, settings: &mut Settings) {
+        settings.end_local();
+        self.savepoints.clear();
+        self.before = Values::default();
+        self.status = Status::Idle;
+    }
+}
+
+/// 25P02: only the end of the transaction is taken now.
+pub(super) fn aborted() -> Refusal {
+    Refusal::new("25P02", "current transaction is aborted, commands ignored until end of transaction block")
+}

@@ -1,0 +1,11 @@
+//! The wire edge by raw sockets: every message is made by hand, so that what a client library would never send is sent too.
+
+mod cancel;
+mod defects;
+mod double;
+mod login;
+mod protocol;
+mod session;
+mod socket;
+mod storm;
+mod tls;

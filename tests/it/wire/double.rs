@@ -1,0 +1,186 @@
+//! A service that answers by keywords in the statement and counts what it is asked.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
+use pgveil::error::Error;
+use pgveil::parse::Query;
+use pgveil::refusal::Refusal;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// One for all tests: key derivation is slow without optimisation.
+static VERIFIER: LazyLock<String> = LazyLock::new(|| pgveil::wire::scram::make_verifier(PASSWORD));
+
+pub const PASSWORD: &str = "correct horse";
+
+pub struct Double {
+    pub connections: AtomicU32,
+    /// Calls of `answer`, those that have ended, and those that ended by their token.
+    pub answers: AtomicUsize,
+    pub finished: AtomicUsize,
+    pub cancelled: AtomicUsize,
+    pub describes: AtomicUsize,
+}
+
+impl Double {
+    pub fn answers(&self) -> usize {
+        self.answers.load(Ordering::SeqCst)
+    }
+}
+
+/// Column names and type OIDs of a statement.
+fn columns(sql: &str) -> Vec<ColumnDescription> {
+    let of = |names: &[(&str, u32, i16)]| {
+        let column =
+            |&(name, type_oid, type_size): &(&str, u32, i16)| ColumnDescription { name: name.to_owned(), type_oid, type_size, type_modifier: -1 };
+        names.iter().map(column).collect()
+    };
+    if sql.contains("three") {
+        of(&[("a", 23, 4), ("b", 23, 4), ("c", 23, 4)])
+    } else if sql.contains("asker") || sql.contains('$') {
+        of(&[("text", 25, -1)])
+    } else {
+        of(&[("?column?", 23, 4)])
+    }
+}
+
+fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) -> Vec<Vec<Option<Bytes>>> {
+    let text = |text: String| vec![Some(Bytes::from(text))];
+    let number = |value: i32, column: usize| {
+        let format = if formats.len() == 1 { formats.first() } else { formats.get(column) };
+        Some(match format {
+            Some(Format::Binary) => Bytes::copy_from_slice(&value.to_be_bytes()),
+            Some(Format::Text) | None => Bytes::from(value.to_string()),
+        })
+    };
+    if sql.contains("asker") {
+        let Asker { role, epsilon, settings, search_path } = asker;
+        return vec![text(format!("{role} {epsilon:?} {search_path:?} {settings:?}"))];
+    }
+    if sql.contains('$') {
+        return arguments.iter().map(|argument| vec![argument.value.clone()]).collect();
+    }
+    if sql.contains("three") {
+        return vec![(0..3).map(|column| number(i32::try_from(column).unwrap(), column)).collect()];
+    }
+    let count = if sql.contains("huge") {
+        50_000
+    } else if sql.contains("many") {
+        10
+    } else {
+        1
+    };
+    (1..=count).map(|value| vec![number(value, 0)]).collect()
+}
+
+impl Service for Double {
+    fn verifier(&self, role: &str) -> Option<String> {
+        match role {
+            "ann" => Some(VERIFIER.clone()),
+            "broken" => Some("not a verifier".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn database(&self) -> String {
+        "survey".to_owned()
+    }
+
+    fn server_version(&self) -> String {
+        "15.18".to_owned()
+    }
+
+    fn connections_max(&self) -> u32 {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    async fn describe(&self, _: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+        self.describes.fetch_add(1, Ordering::SeqCst);
+        let sql = query.to_sql();
+        let wanted = sql.matches('$').count();
+        let parameters = (0..wanted).map(|at| parameters.get(at).copied().filter(|&oid| oid != 0).unwrap_or(25)).collect();
+        Ok(Description { parameters, columns: columns(&sql) })
+    }
+
+    async fn answer(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        _: &[u32],
+        arguments: &[Argument],
+        formats: &[Format],
+        cancel: CancellationToken,
+    ) -> Result<Answer, Error> {
+        self.answers.fetch_add(1, Ordering::SeqCst);
+        let sql = query.to_sql();
+        let result = if sql.contains("fail") {
+            let refusal = Refusal::denied("rows of a private table cannot be shown").detail("The detail.").hint("The hint.");
+            Err(Error::Analyze(refusal.at(Some(8))))
+        } else if sql.contains("panic") {
+            panic!("by order of the test")
+        } else if sql.contains("slow") {
+            cancel.cancelled().await;
+            self.cancelled.fetch_add(1, Ordering::SeqCst);
+            Err(Error::Cancelled)
+        } else {
+            if sql.contains("sleepy") {
+                tokio::time::sleep(Duration::from_millis(400)).await;
+            }
+            let notices = if sql.contains("noted") { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
+            Ok(Answer { columns: columns(&sql), rows: rows(&sql, asker, arguments, formats), notices })
+        };
+        self.finished.fetch_add(1, Ordering::SeqCst);
+        result
+    }
+
+    async fn explain(&self, _: &Asker, _: &Query, json: bool) -> Result<Vec<String>, Error> {
+        let lines: &[&str] = if json { &["[", "]"] } else { &["Release", "  epsilon 0.1"] };
+        Ok(lines.iter().map(|&line| line.to_owned()).collect())
+    }
+}
+
+/// A server on a free port.
+pub struct Running {
+    pub address: std::net::SocketAddr,
+    pub service: Arc<Double>,
+    pub shutdown: CancellationToken,
+    pub server: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+pub async fn start() -> Running {
+    start_with(None).await
+}
+
+pub async fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Running {
+    start_at("127.0.0.1:0", tls).await
+}
+
+pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Running {
+    let listener = TcpListener::bind(address).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = Arc::new(Double {
+        connections: AtomicU32::new(20),
+        answers: AtomicUsize::new(0),
+        finished: AtomicUsize::new(0),
+        cancelled: AtomicUsize::new(0),
+        describes: AtomicUsize::new(0),
+    });
+    let shutdown = CancellationToken::new();
+    let server = tokio::spawn(pgveil::wire::serve(listener, tls, service.clone(), shutdown.clone()));
+    Running { address, service, shutdown, server }
+}
+
+/// Waits until the condition holds, for at most five seconds.
+pub async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the condition never held");
+}

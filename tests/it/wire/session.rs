@@ -1,0 +1,193 @@
+//! Transactions and settings as clients see them.
+
+use super::double::start;
+use super::socket::{Socket, bind, execute, kinds, parse, sync};
+
+/// Status byte after each statement, or its SQLSTATE.
+async fn statuses(socket: &mut Socket, statements: &[&str]) -> String {
+    let mut found = Vec::new();
+    for sql in statements {
+        let replies = socket.ask(sql).await;
+        let error = replies.iter().find(|reply| reply.kind == b'E').map(|reply| reply.field(b'C'));
+        let tag = replies.iter().rfind(|reply| reply.kind == b'C').map(super::socket::Reply::text);
+        let status = char::from(replies.last().unwrap().body[0]);
+        found.push(format!("{}/{status}", error.or(tag).unwrap_or_default()));
+    }
+    found.join(" ")
+}
+
+#[tokio::test]
+async fn transactions_go_through_their_states() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    for (statements, expected) in [
+        (&["BEGIN", "SELECT 1", "COMMIT"][..], "BEGIN/T SELECT 1/T COMMIT/I"),
+        (
+            &["START TRANSACTION READ ONLY", "SELECT fail", "SELECT 1", "SHOW TimeZone", "COMMIT"],
+            "START TRANSACTION/T 42501/E 25P02/E 25P02/E ROLLBACK/I",
+        ),
+        (&["BEGIN", "INSERT INTO t VALUES (1)", "ROLLBACK"], "BEGIN/T 42501/E ROLLBACK/I"),
+        (&["BEGIN", "SELEC", "END"], "BEGIN/T 42601/E ROLLBACK/I"),
+        (
+            &["BEGIN", "SAVEPOINT a", "SELECT fail", "ROLLBACK TO a", "SELECT 1", "RELEASE a", "ROLLBACK TO a", "ABORT"],
+            "BEGIN/T SAVEPOINT/T 42501/E ROLLBACK/T SELECT 1/T RELEASE/T 3B001/E ROLLBACK/I",
+        ),
+        (&["SAVEPOINT a", "RELEASE a", "ROLLBACK TO a"], "25P01/I 25P01/I 25P01/I"),
+        (&["BEGIN", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "ROLLBACK", "COMMIT AND CHAIN"], "BEGIN/T COMMIT/T ROLLBACK/T ROLLBACK/I 25P01/I"),
+        (&["BEGIN", "DISCARD ALL", "ROLLBACK", "DISCARD ALL"], "BEGIN/T 25001/E ROLLBACK/I DISCARD ALL/I"),
+        (&["SELECT 1; BEGIN; SELECT fail", "ROLLBACK"], "42501/E ROLLBACK/I"),
+        (&["BEGIN; SELECT 1; COMMIT"], "COMMIT/I"),
+        (
+            &["LISTEN a", "UNLISTEN *", "CLOSE ALL; UNLISTEN *; RESET ALL", "SET CONSTRAINTS ALL DEFERRED"],
+            "LISTEN/I UNLISTEN/I RESET/I SET CONSTRAINTS/I",
+        ),
+        (&["NOTIFY a", "CREATE TABLE t (x int)", "COPY t FROM STDIN", "LOCK TABLE t"], "42501/I 42501/I 42501/I 42501/I"),
+        (
+            &["DECLARE c CURSOR FOR SELECT 1", "FETCH 1 FROM c", "PREPARE p AS SELECT 1", "EXPLAIN ANALYZE SELECT 1"],
+            "0A000/I 0A000/I 0A000/I 42501/I",
+        ),
+    ] {
+        assert_eq!(statuses(&mut socket, statements).await, expected, "{statements:?}");
+    }
+}
+
+#[tokio::test]
+async fn warnings_are_those_of_postgresql() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    for (sql, sqlstate) in [("COMMIT", "25P01"), ("ROLLBACK", "25P01"), ("BEGIN; BEGIN; COMMIT", "25001"), ("SET LOCAL DateStyle = iso", "25P01")] {
+        let replies = socket.ask(sql).await;
+        let warning = replies.iter().find(|reply| reply.kind == b'N').unwrap_or_else(|| panic!("{sql}: {replies:?}"));
+        assert_eq!((warning.field(b'S').as_str(), warning.field(b'C').as_str()), ("WARNING", sqlstate), "{sql}");
+    }
+    socket.ask("SET client_min_messages = error").await;
+    assert_eq!(kinds(&socket.ask("COMMIT").await), "CZ");
+}
+
+#[tokio::test]
+async fn settings_follow_the_transaction() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    socket.ask("BEGIN").await;
+    socket.ask("SET bytea_output = escape").await;
+    socket.ask("SET LOCAL DateStyle = German").await;
+    assert_eq!(socket.value("SHOW datestyle").await, "German, DMY");
+    socket.ask("SAVEPOINT a; SET bytea_output = hex; ROLLBACK TO a").await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "escape");
+    socket.ask("COMMIT").await;
+    assert_eq!((socket.value("SHOW datestyle").await.as_str(), socket.value("SHOW bytea_output").await.as_str()), ("ISO, MDY", "escape"));
+    socket.ask("BEGIN; RESET bytea_output").await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "hex");
+    socket.ask("ROLLBACK").await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "escape");
+    // A string of statements, and a pipeline, are transactions of their own.
+    socket.ask("SET bytea_output = hex; SELECT fail").await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "escape");
+    let set = [parse("", "SET bytea_output = hex"), bind("", "", &[], &[]), execute("", 0)].concat();
+    socket.send(&[set.clone(), parse("", "SELEC"), sync()].concat()).await;
+    socket.until_ready().await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "escape");
+    socket.send(&[set, sync()].concat()).await;
+    socket.until_ready().await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "hex");
+}
+
+#[tokio::test]
+async fn transaction_modes_are_shown() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    assert_eq!(socket.value("SHOW transaction_isolation").await, "read committed");
+    socket.ask("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY").await;
+    assert_eq!(socket.value("SHOW TRANSACTION ISOLATION LEVEL").await, "serializable");
+    assert_eq!(socket.value("SHOW default_transaction_read_only").await, "on");
+    socket.ask("BEGIN ISOLATION LEVEL REPEATABLE READ, READ WRITE").await;
+    assert_eq!(
+        (socket.value("SHOW transaction_isolation").await.as_str(), socket.value("SHOW transaction_read_only").await.as_str()),
+        ("repeatable read", "off")
+    );
+    socket.ask("COMMIT").await;
+    assert_eq!(socket.value("SHOW transaction_isolation").await, "serializable");
+}
+
+#[tokio::test]
+async fn clients_are_told_of_changed_settings() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    socket.parameters.clear();
+    socket.ask("SET application_name = 'bi'; SET DateStyle = German; SET bytea_output = escape").await;
+    let told =
+        |socket: &mut Socket| std::mem::take(&mut socket.parameters).into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+    assert_eq!(told(&mut socket), ["application_name=bi", "DateStyle=German, DMY"]);
+    socket.ask("BEGIN; SET TIME ZONE 'Europe/Berlin'").await;
+    assert_eq!(told(&mut socket), ["TimeZone=Europe/Berlin"]);
+    socket.ask("ROLLBACK").await;
+    assert_eq!(told(&mut socket), ["TimeZone=UTC"]);
+    socket.ask("SELECT 1").await;
+    assert!(told(&mut socket).is_empty());
+}
+
+#[tokio::test]
+async fn the_asker_carries_the_session() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    assert_eq!(
+        socket.value("SELECT asker").await,
+        "ann None [\"ann\", \"public\"] [(\"TimeZone\", \"UTC\"), (\"DateStyle\", \"ISO, MDY\"), (\"IntervalStyle\", \"postgres\"), \
+         (\"extra_float_digits\", \"1\"), (\"bytea_output\", \"hex\")]"
+    );
+    socket.ask("SET pgveil.epsilon = 0.5; SET search_path = 'Main', x; SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE").await;
+    assert!(socket.value("SELECT asker").await.starts_with("ann Some(0.5) [\"Main\", \"x\"] [(\"TimeZone\", \"<+00>-00\")"));
+    for (sql, sqlstate) in [
+        ("SET pgveil.epsilon = -1", "22023"),
+        ("SET pgveil.epsilon = 'much'", "22023"),
+        ("SET pgveil.noise = off", "42704"),
+        ("SET role = admin", "42501"),
+        ("SET SESSION AUTHORIZATION admin", "42501"),
+        ("SET nonsense = 1", "42704"),
+        ("SHOW nonsense", "42704"),
+        ("SET client_encoding = LATIN1", "22023"),
+        ("SET standard_conforming_strings = off", "22023"),
+    ] {
+        assert_eq!(socket.refused(sql).await, sqlstate, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn notices_can_be_turned_off() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    let replies = socket.ask("SELECT noted").await;
+    assert_eq!((replies[0].kind, replies[0].field(b'S').as_str(), replies[0].field(b'C').as_str()), (b'N', "NOTICE", "00000"));
+    assert_eq!(replies[0].field(b'M'), "spent epsilon 0.1");
+    for (sql, expected) in [
+        ("SET pgveil.notices = off", "TDCZ"),
+        ("SET pgveil.notices = full", "NTDCZ"),
+        ("SET client_min_messages = warning", "TDCZ"),
+        ("RESET ALL", "NTDCZ"),
+    ] {
+        socket.ask(sql).await;
+        assert_eq!(kinds(&socket.ask("SELECT noted").await), expected, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn what_drivers_send_by_themselves_is_taken() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    for sql in [
+        // psqlODBC, pgJDBC, SQLAlchemy, Npgsql, asyncpg, node-pg, psql.
+        "SET DateStyle = 'ISO';SET extra_float_digits = 2;show transaction_isolation",
+        "BEGIN;SAVEPOINT _EXEC_SVP_0x1;select 1;RELEASE _EXEC_SVP_0x1;COMMIT",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        "SET application_name = 'PostgreSQL JDBC Driver'",
+        "show standard_conforming_strings",
+        "CLOSE ALL;UNLISTEN *;RESET ALL",
+        "SET SESSION AUTHORIZATION DEFAULT;RESET ALL",
+        "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE;ROLLBACK",
+        "SET client_encoding='UTF8';SET client_min_messages TO WARNING;SET jit = 'off'",
+        "SHOW password_encryption; SHOW role; SHOW server_version_num; SHOW max_identifier_length; SHOW ALL",
+    ] {
+        let replies = socket.ask(sql).await;
+        assert!(!kinds(&replies).contains('E'), "{sql}: {replies:?}");
+    }
+}
