@@ -21,7 +21,7 @@ pub use calibration::{Calibrated, CalibrationError, gaussian, laplace, loss_gaus
 pub use choice::{Mechanism, Standing, choose};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use loss::{Fixed, Loss, Mu};
-pub use noise::Noise;
+pub use noise::{Noise, Sampler};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
 pub use threshold::{Presence, ThresholdError, threshold};

@@ -59,3 +59,18 @@ mod tests {
         close(Noise::Gaussian { sigma: 1 }.standard_deviation(), (13.0f64 / 12.0).sqrt());
     }
 }
+
+/// Where a release draws its noise from: every [`Randomness`], through the exact samplers. Tests stand in for it under `tests/`.
+pub trait Sampler {
+    /// One independent draw.
+    ///
+    /// # Errors
+    /// [`SampleError`] where the random source fails; nothing is released then.
+    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError>;
+}
+
+impl<R: Randomness> Sampler for R {
+    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {
+        noise.sample(self)
+    }
+}

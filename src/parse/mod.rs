@@ -1,5 +1,6 @@
 //! Stage 1: text → [`Statement`], an allow-list over sqlparser's tree. Nothing of a client's text is ever forwarded; later stages print their own.
 
+mod bind;
 mod session;
 
 use std::ops::ControlFlow;
@@ -10,6 +11,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
+pub use bind::{Bound, parameter_type};
 pub use session::{Modes, Scope, Session};
 
 /// Longest statement text that is parsed, in bytes.

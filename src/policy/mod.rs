@@ -24,12 +24,7 @@ pub struct Budget {
     pub delta: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accounting {
-    Gdp,
-    Zcdp,
-    Pure,
-}
+pub use crate::mechanism::Accounting;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Privacy {

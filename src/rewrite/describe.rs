@@ -171,7 +171,7 @@ fn significant(value: f64) -> String {
 }
 
 /// Standard deviation of an aggregate's noise where it does not depend on the data, in the aggregate's own unit: counts and sums.
-pub fn standard_error(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
+pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
     let price = plan.price()?;
     let of = |coordinate: usize| {
         let calibrated = price.calibrated[coordinate];

@@ -12,9 +12,8 @@ pub mod sql;
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
-use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
 
+pub use describe::measure_deviation;
 pub use lattice::{Lattice, Step};
 pub use levels::key_text;
 pub use partials::{Count, Measure, Output, Partial};
@@ -185,19 +184,7 @@ fn emit(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, coordin
         mechanism: price.mechanism,
         groups_per_unit: price.groups_per_unit,
     };
-    print(&levels.statement(flat)?)
-}
-
-/// Prints once, parses again and compares: what PostgreSQL reads is what was built.
-fn print(query: &ast::Query) -> Result<String, Refusal> {
-    let text = query.to_string();
-    let differs = || Refusal::new(sqlstate::INTERNAL_ERROR, "the emitted statement does not survive printing");
-    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(512).try_with_sql(&text).map_err(|_| differs())?;
-    let again = parser.parse_query().map_err(|_| differs())?;
-    if *again != *query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
-        return Err(differs());
-    }
-    Ok(text)
+    sql::print(&levels.statement(flat)?)
 }
 
 /// Columns that keys, aggregates, conditions and the unit read.

@@ -1,10 +1,28 @@
 //! Small builders of sqlparser's AST, so that emitted SQL is never text glued to text.
 
 use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
 
 use crate::catalog::Type;
 use crate::policy::Scalar;
+use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::literal::civil_from_days;
+
+/// Prints once, parses again and compares: what PostgreSQL reads is what was built.
+///
+/// # Errors
+/// XX000 where it does not, which is a bug of ours.
+pub fn print(query: &ast::Query) -> Result<String, Refusal> {
+    let text = query.to_string();
+    let differs = || Refusal::new(sqlstate::INTERNAL_ERROR, "the emitted statement does not survive printing");
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(512).try_with_sql(&text).map_err(|_| differs())?;
+    let again = parser.parse_query().map_err(|_| differs())?;
+    if *again != *query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
+        return Err(differs());
+    }
+    Ok(text)
+}
 
 pub fn ident(name: &str) -> ast::Ident {
     ast::Ident::with_quote('"', name)

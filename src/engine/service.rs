@@ -1,4 +1,4 @@
-//! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
+//! What the edges see of the engine: who asks, what is bound, what comes back.
 
 use std::future::Future;
 
@@ -64,7 +64,7 @@ pub struct Answer {
     pub notices: Vec<String>,
 }
 
-/// What the wire needs of the engine. Two implementations: [`Engine`] and the double of the wire tests.
+/// What the wire needs of the engine. Two implementations: [`super::Engine`] and the double of the wire tests.
 pub trait Service: Send + Sync + 'static {
     /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for an unknown role.
     fn verifier(&self, role: &str) -> Option<String>;

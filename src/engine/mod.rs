@@ -1,0 +1,259 @@
+//! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
+
+mod notice;
+mod service;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio_util::sync::CancellationToken;
+
+pub use service::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
+
+use crate::analyze::analyze;
+use crate::error::Error;
+use crate::execute::{self, Backend, Snapshot};
+use crate::finish;
+use crate::ledger::{Balances, Charge, DebitError, Fingerprint, Ledger};
+use crate::mechanism::{OsRandomness, Sampler, Standing};
+use crate::parse::{Bound, Query, parameter_type};
+use crate::policy::Policy;
+use crate::refusal::{Refusal, sqlstate};
+use crate::release::{Released, release};
+use crate::resolve::{Constants, resolve};
+use crate::rewrite::{Plan, Terms, rewrite};
+use crate::shadow::{Shadow, ShadowError};
+
+/// Makes the noise source of one release.
+pub type MakeSampler = Arc<dyn Fn() -> Box<dyn Sampler + Send> + Send + Sync>;
+
+/// Everything a running proxy consults.
+pub struct Engine {
+    policy: Policy,
+    backend: Backend,
+    shadow: Shadow,
+    ledger: Ledger,
+    sampler: MakeSampler,
+    server_version: String,
+    database: String,
+}
+
+/// Plans a query: pure, no I/O, no clock, no randomness.
+///
+/// # Errors
+/// One variant a stage; every text depends on the SQL, the policy and the terms only.
+pub fn plan(query: &Query, policy: &Policy, search_path: &[String], constants: &Constants, terms: &Terms) -> Result<Plan, Error> {
+    let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
+    let analyzed = analyze(resolved, policy).map_err(Error::Analyze)?;
+    rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
+}
+
+impl Engine {
+    /// Noise comes from the operating system's CSPRNG.
+    pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
+        let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
+        Self { policy, backend, shadow, ledger, sampler, server_version, database }
+    }
+
+    /// The same with another noise source: for tests, which hold it up against PostgreSQL without noise. No command, setting or feature leads here.
+    pub fn with_sampler(self, sampler: MakeSampler) -> Self {
+        Self { sampler, ..self }
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Stops what the engine started; the ledger needs no goodbye.
+    pub async fn stop(self) {
+        self.shadow.stop().await;
+    }
+
+    /// Plans for a role as its accounts stand now. Free.
+    ///
+    /// # Errors
+    /// As [`plan`]; 22023 for an epsilon above the policy's ceiling.
+    pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Plan, Balances), Error> {
+        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+        let privacy = &self.policy.privacy;
+        let epsilon = asker.epsilon.unwrap_or(privacy.epsilon_default);
+        if epsilon > privacy.epsilon_max {
+            let ceiling = format!("pgveil.epsilon may be at most {} here", privacy.epsilon_max);
+            return Err(Error::Rewrite(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, ceiling).detail("The data owner's policy sets the ceiling.")));
+        }
+        let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
+        let standing = |b: &crate::ledger::Balance| Standing { cap: b.cap, spent: b.spent };
+        let terms = Terms { epsilon, delta, accounts: vec![standing(&balances.role), standing(&balances.owner)] };
+        let plan = plan(query, &self.policy, &asker.search_path, &constants(asker), &terms)?;
+        Ok((plan, balances))
+    }
+
+    /// Pay before running: debit, execute, release, finish.
+    async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken) -> Result<Released, Error> {
+        self.check_failures(asker).await?;
+        let snapshot = self.backend.snapshot(plan, self.policy.limits.statement_timeout).await.map_err(before_charge)?;
+        let paid = self.debit(asker, plan).await?;
+        let rows = self.run(asker, snapshot, plan, &paid, cancel).await?;
+        let mut sampler = (self.sampler)();
+        release(rows, plan, paid, &mut *sampler).map_err(|e| internal("release", &e))
+    }
+
+    async fn debit(&self, asker: &Asker, plan: &Plan) -> Result<Charge, Error> {
+        self.ledger.debit(&asker.role, plan.loss(), Fingerprint::new(plan.fingerprint())).await.map_err(|e: DebitError| match e.refusal() {
+            Some(refusal) => Error::Ledger(refusal),
+            None => internal("ledger", &e),
+        })
+    }
+
+    async fn run(
+        &self,
+        asker: &Asker,
+        snapshot: Snapshot,
+        plan: &Plan,
+        paid: &Charge,
+        cancel: &CancellationToken,
+    ) -> Result<execute::Sealed<Vec<Option<execute::Rows>>>, Error> {
+        match snapshot.run(plan, paid, cancel).await {
+            Ok(rows) => Ok(rows),
+            Err(execute::Error::Cancelled) => Err(Error::Cancelled),
+            Err(error) => {
+                // A failure after the charge shows, so it may tell one bit of the data: it is counted, durably.
+                self.ledger.record_failure(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+                Err(internal("execute", &error))
+            }
+        }
+    }
+
+    async fn check_failures(&self, asker: &Asker) -> Result<(), Error> {
+        let left = self.ledger.failures_left(&asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
+        if left > 0 {
+            return Ok(());
+        }
+        let refusal = Refusal::denied("this role may ask no more: too many of its queries have failed on the database")
+            .detail("Each visible failure can tell a little of the data, so they are counted and limited. Ask the data owner.");
+        Err(Error::Ledger(refusal))
+    }
+
+    /// Parameters as constants of their types, read by PostgreSQL itself.
+    async fn bound(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument]) -> Result<Query, Error> {
+        if parameters.len() != arguments.len() {
+            let counts = format!("bind message supplies {} parameters, but the statement requires {}", arguments.len(), parameters.len());
+            return Err(Error::Parse(Refusal::new("08P01", counts)));
+        }
+        if parameters.is_empty() {
+            return Ok(query.clone());
+        }
+        let texts = self.shadow.normalize_arguments(asker, parameters, arguments).await.map_err(shadow_error)?;
+        let bound =
+            parameters.iter().zip(texts).map(|(oid, text)| Ok(Bound { data_type: parameter_type(*oid)?, text })).collect::<Result<Vec<_>, _>>();
+        query.bind(&bound.map_err(Error::Parse)?).map_err(Error::Parse)
+    }
+
+    /// The outer query gives exactly the columns that PostgreSQL promised for the analyst's own text.
+    async fn check_shape(&self, asker: &Asker, plan: &Plan, description: &Description) -> Result<(), Error> {
+        let shape = finish::shape(plan).map_err(Error::Rewrite)?;
+        let found = self.shadow.describe(asker, &shape, &[]).await.map_err(shadow_error)?;
+        let types = |d: &Description| d.columns.iter().map(|c| c.type_oid).collect::<Vec<_>>();
+        if types(&found) == types(description) {
+            return Ok(());
+        }
+        Err(Error::Rewrite(
+            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "the types of this query's columns are not followed here")
+                .detail("The private answer would have other column types than PostgreSQL gives. Nothing was charged.")
+                .hint("Cast the arguments of the aggregates explicitly."),
+        ))
+    }
+}
+
+impl Service for Engine {
+    fn verifier(&self, role: &str) -> Option<String> {
+        self.policy.role(role).map(|r| r.verifier.clone())
+    }
+
+    fn database(&self) -> String {
+        self.database.clone()
+    }
+
+    fn server_version(&self) -> String {
+        self.server_version.clone()
+    }
+
+    fn connections_max(&self) -> u32 {
+        self.policy.limits.connections
+    }
+
+    async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(shadow_error)?;
+        if !query.has_parameters() {
+            // What cannot be answered is refused at Parse already.
+            self.plan(asker, query).await?;
+        }
+        Ok(description)
+    }
+
+    async fn answer(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+        formats: &[Format],
+        cancel: CancellationToken,
+    ) -> Result<Answer, Error> {
+        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(shadow_error)?;
+        let bound = self.bound(asker, query, parameters, arguments).await?;
+        let (plan, _) = self.plan(asker, &bound).await?;
+        self.check_shape(asker, &plan, &description).await?;
+        let released = self.answered(asker, &plan, &cancel).await?;
+        let statement = finish::finish(&plan, &released).map_err(Error::Rewrite)?;
+        let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
+        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+        let notices = notice::of_answer(&plan, &balances, &self.policy);
+        Ok(Answer { columns: description.columns, rows, notices })
+    }
+
+    async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
+        self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(shadow_error)?;
+        let (plan, balances) = self.plan(asker, query).await?;
+        Ok(if json { notice::explain_json(&plan, &balances, &self.policy) } else { notice::explain(&plan, &balances, &self.policy) })
+    }
+}
+
+/// The session's constants, the clock read once a statement.
+fn constants(asker: &Asker) -> Constants {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+    let epoch_2000 = 946_684_800_000_000;
+    Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - epoch_2000, role: asker.role.clone() }
+}
+
+fn shadow_error(error: ShadowError) -> Error {
+    match error {
+        // The position is one in our own printing of the statement, not in the client's text.
+        ShadowError::Refusal(refusal) => Error::Shadow(refusal.at(None)),
+        other @ (ShadowError::Lost(_) | ShadowError::Failed(_) | ShadowError::Start(_)) => internal("shadow", &other),
+    }
+}
+
+/// Nothing private was read and nothing charged.
+fn before_charge(error: execute::Error) -> Error {
+    match error {
+        execute::Error::Stale(table) => Error::Rewrite(
+            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("the definition of {table} has changed since the policy was loaded"))
+                .detail("Nothing was charged. The policy has to be checked against the new definition.")
+                .hint("Ask the data owner to reload the policy."),
+        ),
+        execute::Error::Cancelled => Error::Cancelled,
+        execute::Error::Backend(text) => internal("execute", &text),
+    }
+}
+
+/// Logs the cause under a number that the client is told.
+fn internal(stage: &str, cause: &dyn std::fmt::Display) -> Error {
+    let incident = format!("{:016x}", rand::random::<u64>());
+    tracing::error!(stage, incident, %cause, "internal error");
+    Error::Internal { incident }
+}

@@ -1,0 +1,149 @@
+//! Stage 5: Plan + Charge → [`Sealed`] rows, in one read-only snapshot with pinned settings and a timeout.
+
+mod pool;
+mod sealed;
+
+use std::time::Duration;
+
+use tokio_postgres::SimpleQueryMessage;
+use tokio_util::sync::CancellationToken;
+
+pub use pool::Backend;
+pub use sealed::Sealed;
+
+use crate::catalog;
+use crate::ledger::Charge;
+use crate::rewrite::{Plan, ReleasePlan};
+
+/// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
+const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+     SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
+     SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
+     SET LOCAL default_text_search_config = 'pg_catalog.simple'";
+
+/// Why a plan was not run to its end. Backend text stays in here, for the operator's log.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The table is not what the plan was made for; nothing private was read.
+    #[error("the definition of {0} has changed since the policy was loaded")]
+    Stale(String),
+    #[error("cancelled")]
+    Cancelled,
+    /// The backend failed; the SQLSTATE alone, since its text may quote rows.
+    #[error("the backing database failed: {0}")]
+    Backend(String),
+}
+
+/// The rows of one release: keys, then coordinates, all as text.
+pub type Rows = Vec<Vec<Option<String>>>;
+
+/// An open snapshot in which the plan's tables are locked against change and found to be what the plan relied on.
+pub struct Snapshot {
+    lease: pool::Lease,
+    config: tokio_postgres::Config,
+    timeout: Duration,
+}
+
+impl Backend {
+    /// Opens the snapshot of a plan. Reads the catalog alone.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] where a table's definition differs, [`Error::Backend`] where the database cannot be reached.
+    pub async fn snapshot(&self, plan: &Plan, timeout: Duration) -> Result<Snapshot, Error> {
+        let lease = self.lease().await.map_err(Error::Backend)?;
+        let snapshot = Snapshot { lease, config: self.config().clone(), timeout };
+        let client = snapshot.client()?;
+        let begin = format!("{PINNED}; SET LOCAL statement_timeout = {}", timeout.as_millis());
+        client.batch_execute(&begin).await.map_err(|e| backend(&e))?;
+        let mut tables: Vec<&(u32, String, String, String)> =
+            plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
+        tables.sort();
+        tables.dedup();
+        for (_, schema, name, _) in &tables {
+            let lock = format!("LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name));
+            client.batch_execute(&lock).await.map_err(|e| backend(&e))?;
+        }
+        let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
+        let current = catalog::fingerprints(client, &oids).await.map_err(|e| Error::Backend(e.to_string()))?;
+        for (oid, schema, name, fingerprint) in &tables {
+            if current.get(oid) != Some(fingerprint) {
+                return Err(Error::Stale(format!("{schema}.{name}")));
+            }
+        }
+        Ok(snapshot)
+    }
+}
+
+impl Snapshot {
+    fn client(&self) -> Result<&tokio_postgres::Client, Error> {
+        self.lease.client().map_err(Error::Backend)
+    }
+
+    /// Runs every statement of the plan, in order. A release without a statement gives `None`.
+    ///
+    /// # Requires
+    /// `paid` covers the plan: it was made durable before this call.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
+    pub async fn run(self, plan: &Plan, paid: &Charge, cancel: &CancellationToken) -> Result<Sealed<Vec<Option<Rows>>>, Error> {
+        assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "a plan runs under its own charge only");
+        let mut all = Vec::new();
+        for release in plan.releases() {
+            all.push(match release.sql() {
+                Some(sql) => Some(self.statement(sql, cancel).await?),
+                None => None,
+            });
+        }
+        self.client()?.batch_execute("COMMIT").await.map_err(|e| backend(&e))?;
+        self.lease.keep();
+        Ok(Sealed::new(all))
+    }
+
+    async fn statement(&self, sql: &str, cancel: &CancellationToken) -> Result<Rows, Error> {
+        let client = self.client()?;
+        // An engine that knows no statement_timeout is left to itself a little later.
+        let limit = self.timeout + Duration::from_secs(5);
+        let messages = tokio::select! {
+            answered = tokio::time::timeout(limit, client.simple_query(sql)) => match answered {
+                Ok(messages) => messages.map_err(|e| backend(&e))?,
+                Err(_) => {
+                    self.stop().await;
+                    return Err(Error::Backend("statement timeout".to_owned()));
+                }
+            },
+            () = cancel.cancelled() => {
+                self.stop().await;
+                return Err(Error::Cancelled);
+            }
+        };
+        let mut rows = Vec::new();
+        for message in messages {
+            if let SimpleQueryMessage::Row(row) = message {
+                rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Asks the server to stop what this connection runs. The connection is not used again.
+    async fn stop(&self) {
+        if let Ok(client) = self.client()
+            && crate::postgres::cancel(&self.config, client).await.is_err()
+        {
+            tracing::warn!("a cancelled statement could not be stopped on the backend");
+        }
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn backend(error: &tokio_postgres::Error) -> Error {
+    Error::Backend(match error.code() {
+        Some(code) => format!("SQLSTATE {}", code.code()),
+        None if error.is_closed() => "connection closed".to_owned(),
+        None => "connection failed".to_owned(),
+    })
+}

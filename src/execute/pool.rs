@@ -1,0 +1,55 @@
+//! Connections to the backing database: a fixed number, kept between statements, thrown away after any error.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::postgres::{self, Connected};
+
+/// The backing database.
+pub struct Backend {
+    config: tokio_postgres::Config,
+    places: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connected>>>,
+}
+
+/// One connection, in use. Given back only by [`Lease::keep`]; dropped otherwise.
+pub struct Lease {
+    pub(super) connection: Option<Connected>,
+    idle: Arc<Mutex<Vec<Connected>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Backend {
+    /// `connections` at most are open at a time; an embedded engine bears one.
+    pub fn new(config: tokio_postgres::Config, connections: usize) -> Self {
+        Self { config, places: Arc::new(Semaphore::new(connections.max(1))), idle: Arc::default() }
+    }
+
+    pub(super) fn config(&self) -> &tokio_postgres::Config {
+        &self.config
+    }
+
+    pub(super) async fn lease(&self) -> Result<Lease, String> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| e.to_string())?;
+        let kept = self.idle.lock().map_err(|e| e.to_string())?.pop();
+        let connection = match kept.filter(|c| !c.client.is_closed()) {
+            Some(connection) => connection,
+            None => postgres::connect(&self.config).await.map_err(|e| e.to_string())?,
+        };
+        Ok(Lease { connection: Some(connection), idle: Arc::clone(&self.idle), _place: place })
+    }
+}
+
+impl Lease {
+    pub(super) fn client(&self) -> Result<&tokio_postgres::Client, String> {
+        self.connection.as_ref().map(|c| &c.client).ok_or_else(|| "the connection is gone".to_owned())
+    }
+
+    /// Puts the connection back for the next statement.
+    pub(super) fn keep(mut self) {
+        if let (Some(connection), Ok(mut idle)) = (self.connection.take(), self.idle.lock()) {
+            idle.push(connection);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Stage 7: Released → the statement that answers the analyst: their own outer query over released rows, as one text for the shadow.
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use crate::catalog::Type;
+use crate::refusal::Refusal;
+use crate::release::{Released, ReleasedTable};
+use crate::resolve::{aggregate_column, key_column, release_alias};
+use crate::rewrite::sql;
+use crate::rewrite::{Measure, Output, Plan, ReleasePlan};
+
+/// The outer query with every release as a table of constants. With `released` empty tables, it serves to check column types before anything is charged.
+///
+/// # Errors
+/// XX000 where the statement does not survive printing.
+pub fn finish(plan: &Plan, released: &Released) -> Result<String, Refusal> {
+    let tables: Vec<&ReleasedTable> = released.tables().iter().collect();
+    build(plan, &tables)
+}
+
+/// The outer query over releases without rows: same names and types.
+///
+/// # Errors
+/// XX000 where the statement does not survive printing.
+pub fn shape(plan: &Plan) -> Result<String, Refusal> {
+    let empty = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
+    build(plan, &vec![&empty; plan.releases().len()])
+}
+
+fn build(plan: &Plan, tables: &[&ReleasedTable]) -> Result<String, Refusal> {
+    let mut query = plan.outer().clone();
+    if !plan.releases().is_empty() {
+        let mut ctes: Vec<ast::Cte> = plan
+            .releases()
+            .iter()
+            .zip(tables)
+            .enumerate()
+            .map(|(at, (release, table))| cte(&release_alias(at), table_query(release, table)))
+            .collect();
+        let with_token = ast::helpers::attached_token::AttachedToken::empty();
+        let own = query.with.take().map(|w| w.cte_tables).unwrap_or_default();
+        ctes.extend(own);
+        query.with = Some(ast::With { with_token, recursive: false, cte_tables: ctes });
+    }
+    sql::print(&query)
+}
+
+fn cte(name: &str, query: ast::Query) -> ast::Cte {
+    ast::Cte {
+        alias: sql::alias(name),
+        query: Box::new(query),
+        from: None,
+        materialized: None,
+        closing_paren_token: ast::helpers::attached_token::AttachedToken::empty(),
+    }
+}
+
+/// `SELECT k0, …, a0, … FROM unnest(typed arrays) AS r(k0, …, m0, …)`.
+fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
+    let mut arrays = Vec::new();
+    let mut names = Vec::new();
+    for (at, (data_type, _)) in release.keys().iter().enumerate() {
+        arrays.push(array(table.keys.iter().map(|row| row[at].as_deref()), data_type));
+        names.push(key_column(at));
+    }
+    for (at, measure) in release.measures().iter().enumerate() {
+        let data_type = match measure {
+            Measure::Count(_) => Type::Int8,
+            Measure::Sum { .. } => Type::Numeric(None),
+        };
+        arrays.push(array(table.measures.iter().map(|row| row.get(at).map(String::as_str)), &data_type));
+        names.push(format!("m{at}"));
+    }
+    // Aggregates that share a measure, and releases of bare keys, need a row count all the same.
+    arrays.push(array(table.keys.iter().map(|_| None), &Type::Bool));
+    names.push("r".to_owned());
+    let columns = names.iter().map(|n| ast::TableAliasColumnDef { name: sql::ident(n), data_type: None }).collect();
+    let from = ast::TableFactor::UNNEST {
+        alias: Some(ast::TableAlias { explicit: true, name: sql::ident("r"), columns, at: None }),
+        array_exprs: arrays,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+    let keys = (0..release.keys().len()).map(|at| sql::aliased(sql::column("r", &key_column(at)), &key_column(at)));
+    let outputs =
+        release.outputs().iter().enumerate().map(|(at, (output, data_type))| sql::aliased(value(*output, data_type), &aggregate_column(at)));
+    let projection: Vec<ast::SelectItem> = keys.chain(outputs).collect();
+    sql::select(projection, vec![sql::tables(from)], None, Vec::new())
+}
+
+/// An aggregate from its measures, in PostgreSQL's own arithmetic and type.
+fn value(output: Output, data_type: &Type) -> ast::Expr {
+    let measure = |at: usize| sql::column("r", &format!("m{at}"));
+    match output {
+        Output::Measure(at) => match data_type {
+            Type::Int8 => sql::cast(measure(at), &Type::Int8),
+            other => sql::cast(measure(at), other),
+        },
+        Output::Average { sum, count, range } => {
+            let bound = |v: f64| sql::number(&v.to_string());
+            let ratio = sql::binary(measure(sum), B::Divide, measure(count));
+            let inside = sql::call("least", vec![sql::call("greatest", vec![ratio, bound(range.lo)]), bound(range.hi)]);
+            let some = sql::binary(measure(count), B::Gt, sql::number("0"));
+            let middle = bound(range.lo + (range.hi - range.lo) / 2.0);
+            sql::cast(sql::case(vec![(some, inside)], Some(middle)), data_type)
+        }
+    }
+}
+
+/// A typed array constant.
+fn array<'t>(values: impl Iterator<Item = Option<&'t str>>, data_type: &Type) -> ast::Expr {
+    let mut text = String::from("{");
+    for (at, value) in values.enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        match value {
+            None => text.push_str("NULL"),
+            Some(value) => {
+                text.push('"');
+                for c in value.chars() {
+                    if matches!(c, '"' | '\\') {
+                        text.push('\\');
+                    }
+                    text.push(c);
+                }
+                text.push('"');
+            }
+        }
+    }
+    text.push('}');
+    let element = sql::data_type(data_type);
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(sql::text(&text)),
+        data_type: ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(element), None)),
+        format: None,
+    }
+}

@@ -1,0 +1,96 @@
+//! Bound parameters: a query with values is a new question, planned as if they had been written into it.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast;
+
+use super::Query;
+use crate::refusal::{Refusal, sqlstate};
+
+/// A parameter's value: its type as a cast names it, and its canonical text; `None` is NULL.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    pub data_type: ast::DataType,
+    pub text: Option<String>,
+}
+
+impl Query {
+    /// The query with `$1`, `$2`, … replaced by typed constants.
+    ///
+    /// # Errors
+    /// 42P02 for a parameter without a value.
+    pub fn bind(&self, values: &[Bound]) -> Result<Self, Refusal> {
+        let mut query = self.0.clone();
+        match ast::VisitMut::visit(&mut *query, &mut Binder { values }) {
+            ControlFlow::Continue(()) => Self::new(query),
+            ControlFlow::Break(name) => Err(Refusal::new("42P02", format!("there is no parameter {name}"))),
+        }
+    }
+
+    /// Whether the query has parameters.
+    pub fn has_parameters(&self) -> bool {
+        ast::Visit::visit(&*self.0, &mut Finder).is_break()
+    }
+}
+
+struct Binder<'a> {
+    values: &'a [Bound],
+}
+
+impl ast::VisitorMut for Binder<'_> {
+    type Break = String;
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<String> {
+        let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) = expr else { return ControlFlow::Continue(()) };
+        let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+        let Some(bound) = number.and_then(|n| self.values.get(n.checked_sub(1)?)) else { return ControlFlow::Break(name.clone()) };
+        let value = match &bound.text {
+            Some(text) => ast::Value::EscapedStringLiteral(text.clone()),
+            None => ast::Value::Null,
+        };
+        let constant = ast::Expr::Value(value.into());
+        *expr = ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(constant), data_type: bound.data_type.clone(), format: None };
+        ControlFlow::Continue(())
+    }
+}
+
+struct Finder;
+
+impl ast::Visitor for Finder {
+    type Break = ();
+
+    fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
+        match value.value {
+            ast::Value::Placeholder(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// A parameter's type by its OID, where constants of it can be read.
+///
+/// # Errors
+/// 0A000 for other types, naming the OID.
+pub fn parameter_type(oid: u32) -> Result<ast::DataType, Refusal> {
+    use ast::{DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
+    Ok(match oid {
+        16 => D::Boolean,
+        20 => D::BigInt(None),
+        21 => D::SmallInt(None),
+        23 => D::Integer(None),
+        25 => D::Text,
+        700 => D::Real,
+        701 => D::DoublePrecision,
+        1043 => D::CharacterVarying(None),
+        1082 => D::Date,
+        1114 => D::Timestamp(None, Z::None),
+        1184 => D::Timestamp(None, Z::WithTimeZone),
+        1186 => D::Interval { fields: None, precision: None },
+        1700 => D::Numeric(N::None),
+        2950 => D::Uuid,
+        other => {
+            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("parameters of the type with OID {other} are not supported"))
+                .hint("Cast the parameter in the query, for example $1::text."));
+        }
+    })
+}

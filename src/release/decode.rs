@@ -1,0 +1,112 @@
+//! Noisy integers back to counts and sums: exact rational arithmetic, rounded once. Post-processing.
+
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_traits::Signed;
+
+use crate::catalog::Type;
+use crate::mechanism::Calibrated;
+use crate::rewrite::{Count, Measure, Output, ReleasePlan, Step, measure_deviation};
+
+/// The measures of one group, as decimal text.
+pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]) -> Vec<String> {
+    let of = |coordinate: usize| Rational { numerator: BigInt::from(noisy[coordinate]), denominator: power_of_two(calibrated[coordinate].refine) };
+    release
+        .measures()
+        .iter()
+        .enumerate()
+        .map(|(at, measure)| match measure {
+            Measure::Count(count) => counted(*count, &of).max(BigInt::ZERO).to_string(),
+            Measure::Sum { values, count, lattice } => {
+                let total = match count {
+                    // The sum of 2 q - (lower + upper) over the counted rows, and the rows' own share of the centre.
+                    Some(count) => of(*values).plus(&BigInt::from(lattice.centre_twice()), &counted(*count, &of)).halved(),
+                    None => of(*values),
+                };
+                total.times(lattice.step).rounded(decimals(release, at, measure))
+            }
+        })
+        .collect()
+}
+
+/// The noisy count, rounded to an integer; may be negative.
+fn counted(count: Count, of: &impl Fn(usize) -> Rational) -> BigInt {
+    let rows = of(count.rows);
+    let rest = match count.nulls {
+        Some(nulls) => rows.minus(&of(nulls)),
+        None => rows,
+    };
+    round_div(&rest.numerator, &rest.denominator)
+}
+
+/// Decimals that a sum is shown with: all that its lattice has where that is decimal, else well below the noise.
+fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
+    let integer = release.outputs().iter().any(|(output, t)| matches!(output, Output::Measure(m) if *m == at) && *t == Type::Int8);
+    match measure {
+        Measure::Sum { values: _, count: _, lattice } => match lattice.step {
+            _ if integer => 0,
+            Step::Decimal(n) => n,
+            Step::Binary(_) => {
+                let deviation = measure_deviation(release, measure).unwrap_or(1.0);
+                (6.0 - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
+            }
+        },
+        Measure::Count(_) => 0,
+    }
+}
+
+struct Rational {
+    numerator: BigInt,
+    denominator: BigInt,
+}
+
+impl Rational {
+    fn minus(&self, other: &Self) -> Self {
+        Self {
+            numerator: &self.numerator * &other.denominator - &other.numerator * &self.denominator,
+            denominator: &self.denominator * &other.denominator,
+        }
+    }
+
+    /// `self + factor * count`.
+    fn plus(self, factor: &BigInt, count: &BigInt) -> Self {
+        Self { numerator: self.numerator + factor * count * &self.denominator, denominator: self.denominator }
+    }
+
+    fn halved(self) -> Self {
+        Self { denominator: self.denominator * 2, ..self }
+    }
+
+    fn times(self, step: Step) -> Self {
+        match step {
+            Step::Decimal(n) => Self { denominator: self.denominator * power_of_ten(n), ..self },
+            Step::Binary(k) if k >= 0 => Self { denominator: self.denominator * power_of_two(k.unsigned_abs()), ..self },
+            Step::Binary(k) => Self { numerator: self.numerator * power_of_two(k.unsigned_abs()), ..self },
+        }
+    }
+
+    fn rounded(&self, decimals: u32) -> String {
+        let units = round_div(&(&self.numerator * power_of_ten(decimals)), &self.denominator);
+        if decimals == 0 {
+            return units.to_string();
+        }
+        let sign = if units.is_negative() { "-" } else { "" };
+        let digits = format!("{:0>width$}", units.magnitude().to_string(), width = decimals as usize + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - decimals as usize);
+        format!("{sign}{whole}.{fraction}")
+    }
+}
+
+fn power_of_two(exponent: u32) -> BigInt {
+    BigInt::from(1) << exponent
+}
+
+fn power_of_ten(exponent: u32) -> BigInt {
+    BigInt::from(10).pow(exponent)
+}
+
+/// Nearest integer, halves upwards. The denominator is positive.
+fn round_div(numerator: &BigInt, denominator: &BigInt) -> BigInt {
+    let doubled: BigInt = numerator * 2 + denominator;
+    doubled.div_floor(&(denominator * 2))
+}

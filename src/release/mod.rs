@@ -1,0 +1,164 @@
+//! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then thresholds. The only opener of sealed rows.
+
+mod decode;
+
+use std::collections::HashMap;
+
+use crate::analyze::KeyRule;
+use crate::catalog::Type;
+use crate::execute::{Rows, Sealed};
+use crate::ledger::Charge;
+use crate::mechanism::{Calibrated, SampleError, Sampler};
+use crate::policy::Scalar;
+use crate::rewrite::{Plan, ReleasePlan, key_text};
+
+/// Released values: what the outer query may read. Built here alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Released {
+    tables: Vec<ReleasedTable>,
+}
+
+impl Released {
+    pub fn tables(&self) -> &[ReleasedTable] {
+        &self.tables
+    }
+}
+
+/// The groups of one release: keys and measures as PostgreSQL would print them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleasedTable {
+    pub keys: Vec<Vec<Option<String>>>,
+    pub measures: Vec<Vec<String>>,
+}
+
+/// No noise could be drawn; nothing is released, the charge stands.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("noise: {0}")]
+    Noise(#[from] SampleError),
+    #[error("a release has rows without a price, or a price without rows")]
+    Mismatch,
+}
+
+/// Opens the rows, adds noise, and drops groups below the threshold.
+///
+/// # Guarantee
+/// For neighbours that differ in all rows of one unit, what is returned is as private as the charge's loss says: every coordinate of every cell has its own
+/// draw; cells of listed domains are shown whether or not any row is in them; other groups are shown by their noisy number of units alone.
+///
+/// # Requires
+/// `paid` was debited for this very plan (asserted) and `rows` came from its statements in one snapshot.
+///
+/// # Reference
+/// mechanisms.md 1.3 and 3; errata 4a to 4i, B4.
+pub fn release(rows: Sealed<Vec<Option<Rows>>>, plan: &Plan, paid: Charge, sampler: &mut dyn Sampler) -> Result<Released, Error> {
+    assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "rows are opened by their own charge only");
+    let opened = rows.open(&paid);
+    let mut tables = Vec::new();
+    for (release, rows) in plan.releases().iter().zip(opened) {
+        tables.push(match (release.price(), rows) {
+            (None, None) => listed(release),
+            (Some(price), Some(rows)) => noised(release, &price.calibrated, price.threshold, rows, sampler)?,
+            (None, Some(_)) | (Some(_), None) => return Err(Error::Mismatch),
+        });
+    }
+    Ok(Released { tables })
+}
+
+/// Keys of listed domains with nothing measured.
+fn listed(release: &ReleasePlan) -> ReleasedTable {
+    let keys = cells(release.keys());
+    let measures = vec![Vec::new(); keys.len()];
+    ReleasedTable { keys, measures }
+}
+
+fn noised(
+    release: &ReleasePlan,
+    calibrated: &[Calibrated],
+    threshold: Option<(usize, i128)>,
+    rows: Rows,
+    sampler: &mut dyn Sampler,
+) -> Result<ReleasedTable, Error> {
+    let key_count = release.keys().len();
+    let mut groups: HashMap<Vec<Option<String>>, Vec<i128>> = HashMap::new();
+    for mut row in rows {
+        let values = row.split_off(key_count.min(row.len()));
+        let values = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
+        groups.insert(row, values);
+    }
+    let mut candidates: Vec<(Vec<Option<String>>, Vec<i128>)> = match threshold {
+        Some(_) => groups.into_iter().collect(),
+        None => cells(release.keys())
+            .into_iter()
+            .map(|cell| {
+                let values = groups.remove(&cell).unwrap_or_else(|| vec![0; calibrated.len()]);
+                (cell, values)
+            })
+            .collect(),
+    };
+    if threshold.is_some() {
+        sort(&mut candidates, release.keys());
+    }
+    let mut table = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
+    for (key, values) in candidates {
+        let mut noisy = Vec::with_capacity(values.len());
+        for (value, calibrated) in values.iter().zip(calibrated) {
+            noisy.push(value.saturating_add(sampler.sample(&calibrated.noise)?));
+        }
+        let passes = threshold.is_none_or(|(coordinate, pass_at)| noisy.get(coordinate).is_some_and(|v| *v >= pass_at));
+        if passes {
+            table.measures.push(decode::measures(release, calibrated, &noisy));
+            table.keys.push(key);
+        }
+    }
+    Ok(table)
+}
+
+/// A coordinate's exact integer on its refined lattice; saturates far outside anything a table can hold, so that no value can stop a release.
+fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
+    let Some(text) = text else { return 0 };
+    let value: i128 = text.parse().unwrap_or(if text.starts_with('-') { i128::MIN / 4 } else { i128::MAX / 4 });
+    if is_refined {
+        return value;
+    }
+    value.saturating_mul(1i128.checked_shl(calibrated.refine.min(100)).unwrap_or(i128::MAX)).clamp(i128::MIN / 4, i128::MAX / 4)
+}
+
+/// Every combination of listed key values, in their order, as the statement prints them.
+fn cells(keys: &[(Type, KeyRule)]) -> Vec<Vec<Option<String>>> {
+    let mut cells: Vec<Vec<Option<String>>> = vec![Vec::new()];
+    for (data_type, rule) in keys {
+        let KeyRule::Domain(values) = rule else { return Vec::new() };
+        let texts: Vec<Option<String>> = values.iter().map(|v| v.as_ref().map(|v| key_text(v, data_type))).collect();
+        cells = cells
+            .into_iter()
+            .flat_map(|cell| {
+                texts.iter().map(move |text| {
+                    let mut cell = cell.clone();
+                    cell.push(text.clone());
+                    cell
+                })
+            })
+            .collect();
+    }
+    cells
+}
+
+/// By key, so that the order says nothing of the data: listed values in their order, numbers by value, texts by their bytes, NULL last.
+fn sort(groups: &mut [(Vec<Option<String>>, Vec<i128>)], keys: &[(Type, KeyRule)]) {
+    let rank = |text: &Option<String>, (data_type, rule): &(Type, KeyRule)| -> (u8, f64, String) {
+        let Some(text) = text else { return (1, 0.0, String::new()) };
+        if let KeyRule::Domain(values) = rule {
+            let at = values.iter().position(|v: &Option<Scalar>| v.as_ref().is_some_and(|v| key_text(v, data_type) == *text));
+            return (0, at.unwrap_or(usize::MAX) as f64, String::new());
+        }
+        match data_type {
+            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 => (0, text.parse().unwrap_or(f64::MAX), text.clone()),
+            _ => (0, 0.0, text.clone()),
+        }
+    };
+    groups.sort_by(|(a, _), (b, _)| {
+        let ranks = |group: &[Option<String>]| group.iter().zip(keys).map(|(text, key)| rank(text, key)).collect::<Vec<_>>();
+        ranks(a).partial_cmp(&ranks(b)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+}
