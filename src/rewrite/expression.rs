@@ -426,12 +426,8 @@ fn grammar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], types:
     if function == F::Extract {
         let Some(Scalar::Text(field)) = arguments[0].as_literal() else { return Err(internal()) };
         let range = part_range(field, ranges[1], types[1]);
-        let field = ast::DateTimeField::Custom(ast::Ident::new(field.as_str()));
         let operand = emitted.into_iter().nth(1).ok_or_else(internal)?.sql;
-        return Ok(Emitted {
-            nodes,
-            ..Emitted::plain(ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr: Box::new(operand) }, range)
-        });
+        return Ok(Emitted { nodes, ..Emitted::plain(sql::extract(field, operand).ok_or_else(internal)?, range) });
     }
     let mut values: Vec<ast::Expr> = emitted.into_iter().map(|e| e.sql).collect();
     let one = |values: &mut Vec<ast::Expr>| values.pop().map(|v| Box::new(sql::nested(v))).ok_or_else(internal);

@@ -5,5 +5,7 @@ mod harness;
 mod ledger;
 mod policy;
 mod postgres;
+mod road;
 mod shadow;
+mod veil;
 mod wire;

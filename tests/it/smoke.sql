@@ -1,0 +1,22 @@
+SELECT count(*) FROM nls.women;
+SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY 2 DESC;
+SELECT race, round(avg(hourly_wage), 2) AS wage, count(*) FROM nls.interviews i JOIN nls.women w USING (woman_id) GROUP BY race HAVING count(*) > 100 ORDER BY wage DESC;
+SELECT year, avg(hourly_wage) FROM nls.interviews GROUP BY year ORDER BY year;
+SELECT n.industry, avg(i.hourly_wage) FROM nls.interviews i JOIN nls.industries n ON n.industry_code = i.industry_code GROUP BY n.industry ORDER BY 2 DESC LIMIT 3;
+SELECT count(DISTINCT woman_id), sum(hours_per_week), avg(union_member) FROM nls.interviews WHERE year BETWEEN 1980 AND 1988;
+SELECT sum(hourly_wage * hours_per_week) FILTER (WHERE south = 1) FROM nls.interviews;
+SELECT count(*) FROM nls.women WHERE 1 = 0;
+SELECT * FROM nls.women LIMIT 0;
+SELECT * FROM nls.women LIMIT 5;
+SELECT industry FROM nls.industries ORDER BY 1 LIMIT 2;
+SELECT 1 AS one, now() IS NOT NULL;
+WITH w AS (SELECT woman_id, race AS r FROM nls.women WHERE birth_year >= 1948) SELECT r, count(*) c FROM w GROUP BY r;
+SELECT birth_year / 5 * 5 AS five, count(*) FROM nls.women GROUP BY 1;
+SELECT CASE WHEN hourly_wage < 5 THEN 'low' ELSE 'high' END AS band, count(*) FROM nls.interviews GROUP BY 1;
+SELECT DISTINCT race FROM nls.women;
+SELECT (SELECT count(*) FROM nls.women) AS a, (SELECT avg(age) FROM nls.interviews) AS b;
+SELECT woman_id, count(*) FROM nls.interviews GROUP BY woman_id;
+SELECT sum(tenure_years) FROM nls.interviews WHERE tenure_years > 2;
+SELECT pg_sleep(1);
+SELECT race, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM nls.women GROUP BY race;
+SELECT weeks_worked - 10, count(*) FROM nls.interviews GROUP BY 1 LIMIT 3
