@@ -185,7 +185,7 @@ fn counted_unit(argument: &Expr, lineage: &Lineage, policy: &Policy) -> Result<(
     }
     let unit = &policy.privacy.unit;
     Err(Refusal::unsupported(format!("COUNT(DISTINCT …) of anything but the column that identifies the {unit}"))
-        .hint(format!("COUNT(DISTINCT {unit} id) and COUNT(*) are answered.")))
+        .hint("COUNT(*) is answered, and COUNT(DISTINCT …) of that column; GROUP BY shows the values themselves."))
 }
 
 fn finite(argument: &Expr, ranges: &Ranges<'_>, name: &str) -> Result<Interval, Refusal> {
