@@ -229,7 +229,7 @@ impl Nullability<'_> {
 }
 
 /// Replaces computed columns by their definitions, to the ground.
-fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
+pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
     let node = match &expr.node {
         Node::Column(id) => match computed.iter().find(|(c, _)| c == id) {
             Some((_, definition)) => return inline(definition, computed),

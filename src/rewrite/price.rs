@@ -141,11 +141,8 @@ fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint]
         return (ceil_sqrt(&(&row.squared + &presence.squared)), &row.absolute + &presence.absolute);
     }
     let rows = release.lineage.rows_per_unit.max(1);
-    let squared = if release.one_row_per_group {
-        (&row.squared + &presence.squared) * groups
-    } else {
-        &row.squared * rows * rows + &presence.squared * groups
-    };
+    let squared =
+        if release.one_row_per_group { (&row.squared + &presence.squared) * groups } else { &row.squared * rows * rows + &presence.squared * groups };
     let counted = if release.one_row_per_group { groups } else { rows };
     (ceil_sqrt(&squared), &row.absolute * counted + &presence.absolute * groups)
 }
