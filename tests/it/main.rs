@@ -3,6 +3,7 @@
 mod catalog;
 mod harness;
 mod ledger;
+mod neighbour;
 mod policy;
 mod postgres;
 mod shadow;
