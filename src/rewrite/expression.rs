@@ -131,6 +131,11 @@ impl Expressions<'_> {
         if let Some(comparison) = self.comparison(function, arguments)? {
             return Ok(comparison);
         }
+        if let (Function::IsNull | Function::IsNotNull, [Some(id)]) = (function, arguments.iter().map(Expr::as_column).collect::<Vec<_>>().as_slice()) {
+            let raw = self.cell(*id)?.raw.clone();
+            let test = if function == Function::IsNull { sql::is_null(raw) } else { sql::is_not_null(raw) };
+            return Ok(Emitted { nodes: 2, ..Emitted::plain(sql::nested(test), Interval::ALL) });
+        }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<&Type> = arguments.iter().map(|a| &a.data_type).collect();
         match rule(function) {
@@ -148,6 +153,11 @@ impl Expressions<'_> {
     fn comparison(&self, function: Function, arguments: &[Expr]) -> Result<Option<Emitted>, Refusal> {
         let Some(op) = comparison_operator(function) else { return Ok(None) };
         let [left, right] = arguments else { return Ok(None) };
+        // Two bare columns are compared as they are stored: a join on the unit must not make two people one because both lie past a bound.
+        if let (Some(a), Some(b)) = (left.as_column(), right.as_column()) {
+            let (a, b) = (self.cell(a)?.raw.clone(), self.cell(b)?.raw.clone());
+            return Ok(Some(Emitted::plain(sql::binary(sql::nested(a), op, sql::nested(b)), Interval::ALL)));
+        }
         let flipped = left.as_literal().is_some();
         let (subject, constant) = if flipped { (right, left) } else { (left, right) };
         let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else { return Ok(None) };
@@ -272,7 +282,8 @@ fn arithmetic(function: Function, emitted: Vec<Emitted>, result: &Type) -> Resul
     let ranges: Vec<Interval> = [Some(a.range), b.as_ref().map(|b| b.range)].into_iter().flatten().collect();
     let range = apply(function, &ranges, result);
     let nodes = a.nodes + b.as_ref().map_or(0, |b| b.nodes) + 1;
-    let fits = integer_range(result).is_none() || range.within(of_type(result));
+    // 2^63 is a float8 and no int8, so eight bytes are full only below it.
+    let fits = integer_range(result).is_none() || (range.within(of_type(result)) && range.hi < 9_223_372_036_854_775_808.0);
     let wide = |value: ast::Expr| match (fits, range.magnitude() < 9e18) {
         (true, _) => value,
         (false, true) => sql::cast(value, &Type::Int8),
@@ -407,6 +418,26 @@ fn part_range(field: &str, operand: Interval, data_type: &Type) -> Interval {
     date_part(field, operand.is_finite().then(|| (year(operand.lo), year(operand.hi))))
 }
 
+/// The field as sqlparser reads it back.
+fn date_field(field: &str) -> Option<ast::DateTimeField> {
+    use ast::DateTimeField as D;
+    Some(match field {
+        "year" => D::Year,
+        "quarter" => D::Quarter,
+        "month" => D::Month,
+        "week" => D::Week(None),
+        "day" => D::Day,
+        "hour" => D::Hour,
+        "minute" => D::Minute,
+        "second" => D::Second,
+        "dow" => D::Dow,
+        "doy" => D::Doy,
+        "isodow" => D::Isodow,
+        "isoyear" => D::Isoyear,
+        _ => return None,
+    })
+}
+
 fn histogram(emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
     let range = apply(Function::WidthBucket, &ranges, result);
@@ -426,7 +457,7 @@ fn grammar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], types:
     if function == F::Extract {
         let Some(Scalar::Text(field)) = arguments[0].as_literal() else { return Err(internal()) };
         let range = part_range(field, ranges[1], types[1]);
-        let field = ast::DateTimeField::Custom(ast::Ident::new(field.as_str()));
+        let field = date_field(field).ok_or_else(internal)?;
         let operand = emitted.into_iter().nth(1).ok_or_else(internal)?.sql;
         return Ok(Emitted {
             nodes,

@@ -42,6 +42,7 @@ pub const HEAVY: usize = 7;
 /// Integers of one statement's groups, by key.
 pub type Groups = BTreeMap<Vec<Option<String>>, Vec<BigInt>>;
 
+#[expect(dead_code, reason = "held for the tests that open an engine on it")]
 pub struct World {
     pub client: Client,
     pub policy: Policy,
