@@ -216,17 +216,23 @@ fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> Emitted {
 
 /// Float operands of `*` and `/` that are too small become zero: underflow is an error in PostgreSQL.
 fn flushed(value: Emitted) -> Emitted {
-    if !value.tiny {
-        return value;
-    }
-    let tiny = || sql::cast(sql::text(FLOAT_TINY), &Type::Float8);
-    let negative = || sql::cast(sql::text(&format!("-{FLOAT_TINY}")), &Type::Float8);
+    if value.tiny { flushed_to(value, &Type::Float8) } else { value }
+}
+
+/// Zero in place of magnitudes below [`FLOAT_TINY`].
+fn flushed_to(value: Emitted, data_type: &Type) -> Emitted {
     let nodes = value.nodes * 3 + 5;
-    let above = sql::binary(sql::nested(value.sql.clone()), B::Gt, negative());
-    let below = sql::binary(sql::nested(value.sql.clone()), B::Lt, tiny());
+    let sql = without_tiny(value.sql, data_type);
+    Emitted { sql, range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+}
+
+/// The expression, zero where its magnitude is below [`FLOAT_TINY`].
+pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
+    let constant = |text: &str| sql::cast(sql::text(text), data_type);
+    let above = sql::binary(sql::nested(value.clone()), B::Gt, constant(&format!("-{FLOAT_TINY}")));
+    let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(FLOAT_TINY));
     let small = ast::Expr::BinaryOp { left: Box::new(above), op: B::And, right: Box::new(below) };
-    let zero = sql::cast(sql::number("0"), &Type::Float8);
-    Emitted { sql: sql::case(vec![(small, zero)], Some(value.sql)), range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+    sql::case(vec![(small, sql::cast(sql::number("0"), data_type))], Some(value))
 }
 
 /// The interval in which operands of a type may stay without any guard.
@@ -399,15 +405,18 @@ fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], resul
         }
         _ => {
             let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
-            let days = Interval::new(f64::from(-DAYS.1), f64::from(DAYS.1));
-            // Any date of years 1 to 9999 moved by at most as many days is a date that PostgreSQL can hold; the result is brought back below.
-            let b = if function == Function::DateDifference { b } else { keep_within(b, days, &Type::Int4) };
             let range = apply(function, &[a.range, b.range], result);
-            let value = Emitted {
-                nodes,
-                ..Emitted::plain(sql::binary(sql::nested(a.sql), operator(function).ok_or_else(internal)?, sql::nested(b.sql)), range)
-            };
-            if function == Function::DateDifference { Ok(value) } else { Ok(keep_within(value, of_type(&Type::Date), &Type::Date)) }
+            let op = operator(function).ok_or_else(internal)?;
+            if function == Function::DateDifference {
+                return Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) });
+            }
+            // As a count of days in eight bytes, brought back to years 1 to 9999 before it is a date again: PostgreSQL's dates end at 4713 BC.
+            let epoch = || sql::constant(Some(&Scalar::Date(0)), &Type::Date);
+            let day = sql::cast(sql::binary(sql::nested(a.sql), B::Minus, epoch()), &Type::Int8);
+            let moved = sql::binary(day, op, sql::cast(b.sql, &Type::Int8));
+            let kept = clamped(&moved, sql::number(&DAYS.0.to_string()), sql::number(&DAYS.1.to_string()));
+            let date = sql::binary(epoch(), B::Plus, sql::cast(kept, &Type::Int4));
+            Ok(Emitted { nodes: nodes * 3 + 5, ..Emitted::plain(date, range.meet(of_type(&Type::Date))) })
         }
     }
 }
@@ -531,14 +540,21 @@ fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
         }
         Type::Numeric(Some((precision, scale))) => {
             let whole = i32::from(*precision) - i32::from(*scale);
-            let limit = 10f64.powi(whole.min(30)) - 1.0;
-            let kept = keep_within(value, Interval::new(-limit, limit), from);
+            let limit = 10f64.powi(whole.min(30));
+            let inside = value.range.lo > 1.0 - limit && value.range.hi < limit - 1.0;
+            let kept = if inside || integer_range(from).is_some_and(|_| value.range.lo > -limit && value.range.hi < limit) {
+                value
+            } else {
+                within_digits(value, whole.min(30), i32::from(*scale), from)
+            };
             let range = cast_range(kept.range, from, to);
             Ok(plain(kept, range))
         }
         Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from), range.meet(working(to)))),
         Type::Float8 => {
             let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from);
+            // A numeric below float8's reach is an error, not zero.
+            let kept = if matches!(from, Type::Numeric(None)) { flushed_to(kept, &Type::Numeric(None)) } else { kept };
             Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range.meet(working(to))) })
         }
         Type::Text | Type::Varchar(_) | Type::Bool | Type::Date | Type::Timestamp => Ok(plain(value, range)),
@@ -547,6 +563,24 @@ fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
             Err(Refusal::unsupported(format!("a cast to {to:?} over private rows")))
         }
     }
+}
+
+/// Clamps to the largest value of `whole` digits before the point and `scale` after it, all nines.
+fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type) -> Emitted {
+    // A float8 has 15 digits: nines past those would round up to the power of ten.
+    let exact = if is_float(from) { 14 } else { 1000 };
+    let nines = |n: i32, before: i32| -> String { (0..n).map(|at| if at + before < exact { '9' } else { '0' }).collect() };
+    let largest = match (whole, scale) {
+        (0, 0) => "0".to_owned(),
+        (0, scale) => format!("0.{}", nines(scale, 0)),
+        (whole, 0) => nines(whole, 0),
+        (whole, scale) => format!("{}.{}", nines(whole, 0), nines(scale, whole)),
+    };
+    let constant = |text: &str| sql::cast(sql::text(text), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
+    let nodes = value.nodes * 3 + 5;
+    let sql = clamped(&value.sql, constant(&format!("-{largest}")), constant(&largest));
+    let limit = 10f64.powi(whole);
+    Emitted { sql, range: value.range.meet(Interval::new(-limit, limit)), tiny: value.tiny, nodes }
 }
 
 /// Clamps to integer bounds written as integers, whatever the operand's type.

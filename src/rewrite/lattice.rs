@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::expression::{bound, clamped};
+use super::expression::{bound, clamped, without_tiny};
 use super::sql;
 use crate::analyze::interval::Interval;
 use crate::catalog::Type;
@@ -88,6 +88,8 @@ impl Lattice {
             Step::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
                 let half = sql::cast(sql::text("0.5"), &Type::Float8);
+                // A product below float8's reach is an error, not zero. A finer lattice multiplies upwards.
+                let clipped = if k < 0 { without_tiny(clipped, &Type::Float8) } else { clipped };
                 sql::call("floor", vec![sql::binary(sql::binary(sql::nested(clipped), B::Multiply, factor), B::Plus, half)])
             }
             Step::Binary(k) => {
