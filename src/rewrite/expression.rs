@@ -373,6 +373,12 @@ fn bounded(function: Function, emitted: Vec<Emitted>, arguments: &[Expr]) -> Res
     let first = values.next().ok_or_else(internal)?;
     // A constant is as long as it is.
     let subject = if arguments[0].as_literal().is_some() { first } else { sql::call("left", vec![first, sql::number(&TEXT_LENGTH.to_string())]) };
+    // The same as for LIKE: a search under such a collation is an error.
+    let subject = if function == Function::Position {
+        sql::nested(ast::Expr::Collate { expr: Box::new(subject), collation: sql::name(&["C"]) })
+    } else {
+        subject
+    };
     let rest: Vec<ast::Expr> = values.collect();
     let name = match function {
         Function::Lower => "lower",
@@ -503,7 +509,10 @@ fn grammar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], types:
         }
         F::Like | F::ILike => {
             let (pattern, subject) = (one(&mut values)?, values.pop().ok_or_else(internal)?);
-            let expr = Box::new(sql::call("left", vec![subject, sql::number(&TEXT_LENGTH.to_string())]));
+            // Under a collation that is not deterministic, LIKE is an error on the first row that reaches it; a match by bytes or by the database's own letters is not.
+            let collation = sql::name(if function == F::Like { &["C"] } else { &["default"] });
+            let subject = ast::Expr::Collate { expr: Box::new(sql::call("left", vec![subject, sql::number(&TEXT_LENGTH.to_string())])), collation };
+            let expr = Box::new(sql::nested(subject));
             let (negated, any, escape_char) = (false, false, None);
             ast::Expr::Nested(Box::new(if function == F::Like {
                 ast::Expr::Like { negated, any, expr, pattern, escape_char }

@@ -52,7 +52,7 @@ impl Lattice {
                 Step::Binary(finest.clamp(-1000.0, 1000.0) as i32 - 1)
             }
         };
-        let (lower, upper) = (step.round(bounds.lo), step.round(bounds.hi));
+        let (lower, upper) = step.span(bounds, &expr.data_type);
         if lower >= upper {
             return Err(Refusal::unsupported("a sum over so narrow a range").hint("Widen the bounds of the value."));
         }
@@ -102,11 +102,22 @@ impl Lattice {
 }
 
 impl Step {
-    /// The integer PostgreSQL computes for a bound: the same monotone map that every row goes through.
-    fn round(self, value: f64) -> i64 {
+    /// Integers that PostgreSQL computes for the clipped values, never too few of them: its rounding is monotone, but a bound that it reads from decimal text is
+    /// only nearly the float8 known here, and numerics round halves away from zero.
+    fn span(self, bounds: Interval, data_type: &Type) -> (i64, i64) {
         match self {
-            Self::Decimal(n) => (value * 10f64.powi(n as i32)).round() as i64,
-            Self::Binary(k) => (value * 2f64.powi(k) + 0.5).floor() as i64,
+            Self::Decimal(n) => {
+                let exact = |v: f64| n == 0 && v.fract() == 0.0;
+                let scaled = |v: f64| v * 10f64.powi(n as i32);
+                let doubt = |v: f64| if exact(v) { 0.0 } else { scaled(v).abs() * 2f64.powi(-50) };
+                ((scaled(bounds.lo) - doubt(bounds.lo)).round() as i64, (scaled(bounds.hi) + doubt(bounds.hi)).round() as i64)
+            }
+            Self::Binary(k) => {
+                let nearest = |v: f64| (v * 2f64.powi(k) + 0.5).floor() as i64;
+                // Float8 goes through these very operations.
+                let doubt = if matches!(data_type, Type::Float4 | Type::Float8) { 0 } else { 2 };
+                (nearest(bounds.lo) - doubt, nearest(bounds.hi) + doubt)
+            }
         }
     }
 }
