@@ -4,6 +4,7 @@ mod catalog;
 mod golden;
 mod harness;
 mod ledger;
+mod neighbour;
 mod policy;
 mod postgres;
 mod road;
