@@ -18,6 +18,8 @@ use crate::postgres::{Directory, Engine, LocalPostgres, Options, connect};
 use crate::shadow::ShadowSource;
 use crate::wire;
 
+pub use guide::QUESTIONS;
+
 const POLICY: &str = include_str!("../../../policies/demo.yaml");
 /// The role that asks, and its password.
 const ANALYST: &str = "analyst";
