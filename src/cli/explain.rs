@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Failure, start, table};
-use crate::engine::{Asker, constants, describe, plan};
+use crate::engine::{Asker, constants, describe_plan, plan};
 use crate::mechanism::{Fixed, Loss, Standing};
 use crate::parse::{Statement, parse};
 use crate::policy::Policy;
@@ -27,7 +27,7 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
             return Err(Failure::Usage("only queries can be explained; leave SET, BEGIN and the like out".to_owned()));
         };
         let planned = plan(&query, &policy, &asker.search_path, &constants(&asker), &terms).map_err(|e| refused(e.report()))?;
-        for line in describe(&planned, &policy) {
+        for line in describe_plan(&planned, &policy) {
             println!("{line}");
         }
     }

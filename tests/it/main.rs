@@ -2,9 +2,12 @@
 
 mod catalog;
 mod cli;
+mod golden;
 mod harness;
 mod ledger;
 mod policy;
 mod postgres;
+mod road;
 mod shadow;
+mod veil;
 mod wire;
