@@ -52,9 +52,9 @@ pub fn database(file: &File) -> Result<Config, Failure> {
 
 /// A URL of PostgreSQL. Messages never show it: it may hold a password.
 pub fn config(url: &str) -> Result<Config, Failure> {
-    let mut config: Config = url
-        .parse()
-        .map_err(|e| Failure::with_remedy(format_args!("the database's URL is not understood: {e}"), "Write postgresql://user@host:5432/database."))?;
+    let mut config: Config = url.parse().map_err(|e| {
+        Failure::with_remedy(format_args!("the database's URL is not understood: {e}"), "Write postgresql://user@host:5432/database.")
+    })?;
     if config.get_application_name().is_none() {
         config.application_name("pgveil");
     }

@@ -18,9 +18,11 @@ pub fn aligned(answer: &Answer) -> Vec<String> {
     let mut lines = vec![header.join("|"), rule.join("+")];
     for row in &rows {
         let cells = row.iter().zip(&answer.columns).zip(&widths);
-        let cells = cells.map(|((text, column), width)| {
-            if RIGHT.contains(&column.type_oid) { format!(" {text:>width$} ") } else { format!(" {text:<width$} ") }
-        });
+        let cells = cells.map(
+            |((text, column), width)| {
+                if RIGHT.contains(&column.type_oid) { format!(" {text:>width$} ") } else { format!(" {text:<width$} ") }
+            },
+        );
         lines.push(cells.collect::<Vec<_>>().join("|").trim_end().to_owned());
     }
     lines.push(if rows.len() == 1 { "(1 row)".to_owned() } else { format!("({} rows)", rows.len()) });
@@ -74,7 +76,8 @@ mod tests {
     #[test]
     fn tables_look_like_psql() {
         let row = |race: &'static str, count: Option<&'static str>| vec![Some(Bytes::from(race)), count.map(Bytes::from)];
-        let answer = Answer { columns: vec![column("race", 25), column("n", 20)], rows: vec![row("white", Some("12")), row("x", None)], notices: vec![] };
+        let answer =
+            Answer { columns: vec![column("race", 25), column("n", 20)], rows: vec![row("white", Some("12")), row("x", None)], notices: vec![] };
         assert_eq!(aligned(&answer), [" race  | n  ", "-------+----", " white | 12", " x     |", "(2 rows)"]);
     }
 

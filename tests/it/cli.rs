@@ -93,7 +93,8 @@ impl Drop for Running {
 
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
-    let mut running = Running(Command::new(PGVEIL).args(["demo", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut running =
+        Running(Command::new(PGVEIL).args(["demo", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     let mut output = running.0.stdout.take().unwrap();
     let (mut shown, started) = (String::new(), Instant::now());
     let mut buffer = [0; 4096];

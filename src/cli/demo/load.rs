@@ -33,7 +33,8 @@ pub async fn throw_away(local: &LocalPostgres) -> Result<Config, Failure> {
 pub async fn standing(config: &Config) -> Result<(), Failure> {
     let mut connected = connect(config).await.map_err(start::unreachable_database)?;
     let client = &mut connected.client;
-    let found = client.query_one("SELECT current_database()::text, pg_catalog.to_regnamespace('nls') IS NOT NULL", &[]).await.map_err(Failure::new)?;
+    let found =
+        client.query_one("SELECT current_database()::text, pg_catalog.to_regnamespace('nls') IS NOT NULL", &[]).await.map_err(Failure::new)?;
     let (database, exists): (String, bool) = (found.get(0), found.get(1));
     if exists {
         eprintln!("Using schema nls of database {database} as it stands.");

@@ -118,9 +118,9 @@ impl Demo {
 
 async fn local() -> Result<LocalPostgres, Failure> {
     let options = Options { database: Some(DATABASE.to_owned()), settings: Vec::new() };
-    LocalPostgres::start(options).await.map_err(|e| {
-        Failure::with_remedy(e, "The demo can also use a server that you have: pgveil demo --database postgresql://user@host/database")
-    })
+    LocalPostgres::start(options)
+        .await
+        .map_err(|e| Failure::with_remedy(e, "The demo can also use a server that you have: pgveil demo --database postgresql://user@host/database"))
 }
 
 /// Says whose fault it is where the user's own schema `nls` does not fit.
