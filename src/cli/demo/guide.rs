@@ -6,16 +6,16 @@ use std::net::SocketAddr;
 pub const QUESTIONS: [(&str, &str); 5] = [
     ("How many women? One pass over one table; the answer is off by a few dozen at most.", "SELECT count(*) FROM nls.women;"),
     (
-        "What did women of each race earn? Three averages in one answer; small groups are noisier.",
-        "SELECT race, round(avg(hourly_wage), 2) AS wage\n  FROM nls.women JOIN nls.interviews USING (woman_id) GROUP BY race ORDER BY wage DESC;",
+        "What did white and black women earn? Without WHERE the third, small group is there too, and drowns in noise.",
+        "SELECT race, round(avg(hourly_wage), 2) AS wage\n  FROM nls.women JOIN nls.interviews USING (woman_id)\n  WHERE race IN ('white', 'black') GROUP BY race ORDER BY wage DESC;",
     ),
     (
         "How did wages move over twenty years? Fifteen groups, and a woman counts in up to fifteen of them.",
         "SELECT year, round(avg(hourly_wage), 2) AS wage FROM nls.interviews GROUP BY year ORDER BY year;",
     ),
     (
-        "Which industries paid best? Joins a public table for the names.",
-        "SELECT i.industry, round(avg(v.hourly_wage), 2) AS wage\n  FROM nls.interviews v JOIN nls.industries i USING (industry_code) GROUP BY i.industry ORDER BY wage DESC;",
+        "Which industries paid best? Joins a public table for the names, and leaves out small groups by their noisy count.",
+        "SELECT i.industry, round(avg(v.hourly_wage), 2) AS wage\n  FROM nls.interviews v JOIN nls.industries i USING (industry_code) GROUP BY i.industry\n  HAVING count(*) > 1500 ORDER BY wage DESC;",
     ),
     (
         "What share was in a union? Arithmetic over two noisy counts costs nothing more.",
