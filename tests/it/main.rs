@@ -2,10 +2,12 @@
 
 mod catalog;
 mod harness;
+mod invariants;
 mod ledger;
 mod policy;
 mod postgres;
 mod road;
 mod shadow;
+mod tidy;
 mod veil;
 mod wire;
