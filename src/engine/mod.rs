@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
 
+pub use notice::describe as describe_plan;
 pub use service::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
 
 use crate::analyze::analyze;

@@ -67,6 +67,14 @@ impl Expressions<'_> {
         Ok((emitted.sql, emitted.range))
     }
 
+    /// The expression where only NULL or not matters: a clamp changes neither.
+    pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
+        match expr.as_column() {
+            Some(id) => Ok(self.cell(id)?.raw.clone()),
+            None => Ok(self.total(expr)?.sql),
+        }
+    }
+
     pub fn condition(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
         Ok(self.total(expr)?.sql)
     }
@@ -131,6 +139,11 @@ impl Expressions<'_> {
         if let Some(comparison) = self.comparison(function, arguments)? {
             return Ok(comparison);
         }
+        if let (Function::IsNull | Function::IsNotNull, [subject]) = (function, arguments) {
+            let subject = sql::nested(self.presence(subject)?);
+            let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
+            return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
+        }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<&Type> = arguments.iter().map(|a| &a.data_type).collect();
         match rule(function) {
@@ -150,6 +163,7 @@ impl Expressions<'_> {
         let [left, right] = arguments else { return Ok(None) };
         let flipped = left.as_literal().is_some();
         let (subject, constant) = if flipped { (right, left) } else { (left, right) };
+        let subject = widened(subject);
         let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else { return Ok(None) };
         let cell = self.cell(id)?;
         let inside = match (&cell.clamp, scalar(value)) {
@@ -163,6 +177,18 @@ impl Expressions<'_> {
         let constant = literal(Some(value), &constant.data_type).sql;
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
         Ok(Some(Emitted::plain(sql::binary(left, op, right), Interval::ALL)))
+    }
+}
+
+/// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike, and an index on it serves.
+fn widened(expr: &Expr) -> &Expr {
+    match &expr.node {
+        Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
+            (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8) | (Type::Numeric(_), Type::Numeric(None)) => inner,
+            (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
+            _ => expr,
+        },
+        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } => expr,
     }
 }
 

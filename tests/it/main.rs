@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module a subject.
 
 mod catalog;
+mod golden;
 mod harness;
 mod invariants;
 mod ledger;
