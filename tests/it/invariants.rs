@@ -169,8 +169,16 @@ async fn refuse_unless_proved() {
 async fn emitted_sql_is_printed_and_read_back() {
     let veil = Veil::demo(|y| y, None).await;
     let mut emitted = 0;
-    for sql in include_str!("smoke.sql").split(";\n").map(str::trim).filter(|s| !s.is_empty()) {
-        let Ok((plan, _)) = veil.engine.plan(&Veil::asker(), &query(sql)).await else { continue };
+    let mut stories: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir("tests/golden/plan").unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "sql") {
+            let text = std::fs::read_to_string(path).unwrap();
+            stories.extend(text.split(";\n").map(|sql| sql.trim().to_owned()).filter(|sql| !sql.is_empty()));
+        }
+    }
+    for sql in &stories {
+        let (plan, _) = veil.engine.plan(&Veil::asker(), &query(sql)).await.unwrap();
         let shape = pgveil::finish::shape(&plan).unwrap();
         for text in plan.releases().iter().filter_map(|r| r.sql()).chain([shape.as_str()]) {
             let again = Parser::parse_sql(&PostgreSqlDialect {}, text).unwrap();
