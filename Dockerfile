@@ -4,6 +4,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev &
 WORKDIR /build
 COPY Cargo.toml Cargo.lock ./
 COPY src src
+# The demo is built in.
+COPY policies policies
+COPY data data
 # Named in Cargo.toml, so it must be there; it is not built.
 COPY benches benches
 RUN cargo build --release --locked --bin pgveil

@@ -5,8 +5,25 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine, edges.
 const ORDER: [&str; 19] = [
-    "refusal", "mechanism", "catalog", "policy", "ledger", "postgres", "shadow", "parse", "resolve", "analyze", "rewrite", "execute", "release",
-    "finish", "error", "engine", "wire", "admin", "cli",
+    "refusal",
+    "mechanism",
+    "catalog",
+    "policy",
+    "ledger",
+    "postgres",
+    "shadow",
+    "parse",
+    "resolve",
+    "analyze",
+    "rewrite",
+    "execute",
+    "release",
+    "finish",
+    "error",
+    "engine",
+    "wire",
+    "admin",
+    "cli",
 ];
 
 /// Arrows that point the wrong way today: from, to, the only names that may pass, and why.
@@ -183,7 +200,23 @@ fn imports_point_one_way() {
 
 #[test]
 fn planning_stages_are_pure() {
-    let forbidden = ["tokio", "std::fs", "std::env", "std::net", "std::time", "SystemTime", "Instant::", "rand::", "crate::ledger", "crate::postgres", "crate::shadow", "static mut", "OnceLock", "LazyLock", "Mutex"];
+    let forbidden = [
+        "tokio",
+        "std::fs",
+        "std::env",
+        "std::net",
+        "std::time",
+        "SystemTime",
+        "Instant::",
+        "rand::",
+        "crate::ledger",
+        "crate::postgres",
+        "crate::shadow",
+        "static mut",
+        "OnceLock",
+        "LazyLock",
+        "Mutex",
+    ];
     assert_nowhere(&forbidden, |source| source.module.as_deref().is_some_and(|m| PURE.contains(&m)));
 }
 
