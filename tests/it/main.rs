@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module a subject.
 
 mod catalog;
+mod clients;
 mod harness;
 mod ledger;
 mod policy;
