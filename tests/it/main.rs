@@ -3,6 +3,7 @@
 mod catalog;
 mod cli;
 mod golden;
+mod clients;
 mod harness;
 mod invariants;
 mod ledger;
