@@ -2,8 +2,8 @@
 
 mod catalog;
 mod cli;
-mod golden;
 mod clients;
+mod golden;
 mod harness;
 mod invariants;
 mod ledger;
