@@ -42,12 +42,12 @@ pub const HEAVY: usize = 7;
 /// Integers of one statement's groups, by key.
 pub type Groups = BTreeMap<Vec<Option<String>>, Vec<BigInt>>;
 
-#[expect(dead_code, reason = "held for the tests that open an engine on it")]
 pub struct World {
     pub client: Client,
     pub policy: Policy,
     pub database: String,
-    pub server: Arc<Server>,
+    /// Stopped when the last test that shares it ends.
+    _server: Arc<Server>,
 }
 
 impl World {
@@ -66,7 +66,7 @@ impl World {
         client.batch_execute(&schema).await.unwrap();
         let file = File::parse("w.yaml", &POLICY.replace("RULES", RULES), |_| None).unwrap();
         let policy = check(&file, &load(&client).await.unwrap(), &client).await.unwrap().policy;
-        let world = Self { client, policy, database, server };
+        let world = Self { client, policy, database, _server: server };
         world.pin().await;
         world
     }
