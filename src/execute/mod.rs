@@ -19,7 +19,7 @@ use crate::rewrite::{Plan, ReleasePlan};
 const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
      SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
      SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
-     SET LOCAL default_text_search_config = 'pg_catalog.simple'";
+     SET LOCAL statement_timeout = '10s'";
 
 /// Why a plan was not run to its end. Backend text stays in here, for the operator's log.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +53,7 @@ impl Backend {
         let lease = self.lease().await.map_err(Error::Backend)?;
         let snapshot = Snapshot { lease, config: self.config().clone(), timeout };
         let client = snapshot.client()?;
-        let begin = format!("{PINNED}; SET LOCAL statement_timeout = {}", timeout.as_millis());
-        client.batch_execute(&begin).await.map_err(|e| backend(&e))?;
+        client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
         let mut tables: Vec<&(u32, String, String, String)> =
             plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
@@ -88,6 +87,9 @@ impl Snapshot {
     /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
     pub async fn run(self, plan: &Plan, paid: &Charge, cancel: &CancellationToken) -> Result<Sealed<Vec<Option<Rows>>>, Error> {
         assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "a plan runs under its own charge only");
+        // The catalog was read under a limit of its own; from here on the policy's holds.
+        let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
+        self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))?;
         let mut all = Vec::new();
         for release in plan.releases() {
             all.push(match release.sql() {

@@ -47,7 +47,7 @@ fn build(plan: &Plan, tables: &[&ReleasedTable]) -> Result<String, Refusal> {
 
 fn cte(name: &str, query: ast::Query) -> ast::Cte {
     ast::Cte {
-        alias: sql::alias(name),
+        alias: ast::TableAlias { explicit: false, ..sql::alias(name) },
         query: Box::new(query),
         from: None,
         materialized: None,

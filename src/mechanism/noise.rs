@@ -39,6 +39,21 @@ impl Noise {
     }
 }
 
+/// Where a release draws its noise from: every [`Randomness`], through the exact samplers. Tests stand in for it under `tests/`.
+pub trait Sampler {
+    /// One independent draw.
+    ///
+    /// # Errors
+    /// [`SampleError`] where the random source fails; nothing is released then.
+    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError>;
+}
+
+impl<R: Randomness> Sampler for R {
+    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {
+        noise.sample(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,20 +72,5 @@ mod tests {
         close(Noise::Laplace { scale: 1 << 40 }.standard_deviation(), 2f64.sqrt() * (1u64 << 40) as f64);
         close(Noise::Gaussian { sigma: 1 << 40 }.standard_deviation(), (1u64 << 40) as f64);
         close(Noise::Gaussian { sigma: 1 }.standard_deviation(), (13.0f64 / 12.0).sqrt());
-    }
-}
-
-/// Where a release draws its noise from: every [`Randomness`], through the exact samplers. Tests stand in for it under `tests/`.
-pub trait Sampler {
-    /// One independent draw.
-    ///
-    /// # Errors
-    /// [`SampleError`] where the random source fails; nothing is released then.
-    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError>;
-}
-
-impl<R: Randomness> Sampler for R {
-    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {
-        noise.sample(self)
     }
 }

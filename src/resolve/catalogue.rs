@@ -242,17 +242,19 @@ impl Kind {
 
     /// How PostgreSQL would take a value of `from` here: exactly, by an implicit cast, or not at all.
     fn accepts(self, from: &Type) -> Option<Match> {
-        let exact = match (self, from) {
-            (Int2, Type::Int2) | (Int4 | ConstantInt, Type::Int4) | (Int8, Type::Int8) | (Numeric, Type::Numeric(_)) | (Float8, Type::Float8) => true,
-            (Text | ConstantText, Type::Text) | (Date, Type::Date) | (Timestamp, Type::Timestamp) | (Timestamptz, Type::Timestamptz) => true,
-            _ => false,
-        };
-        let implicit = match (self, from) {
-            (Int4 | ConstantInt, Type::Int2) | (Int8, Type::Int2 | Type::Int4) | (Numeric, Type::Int2 | Type::Int4 | Type::Int8) => true,
-            (Float8, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4) => true,
-            (Text | ConstantText, Type::Varchar(_)) | (Timestamp, Type::Date) | (Timestamptz, Type::Date | Type::Timestamp) => true,
-            _ => false,
-        };
+        let exact = self.data_type() == *from || matches!((self, from), (Numeric, Type::Numeric(_)));
+        let widens = matches!(
+            (self, from),
+            (Int4 | ConstantInt, Type::Int2)
+                | (Int8, Type::Int2 | Type::Int4)
+                | (Numeric, Type::Int2 | Type::Int4 | Type::Int8)
+                | (Float8, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4)
+        );
+        let implicit = widens
+            || matches!(
+                (self, from),
+                (Text | ConstantText, Type::Varchar(_)) | (Timestamp, Type::Date) | (Timestamptz, Type::Date | Type::Timestamp)
+            );
         if exact { Some(Match::Exact) } else { implicit.then_some(Match::Implicit) }
     }
 }

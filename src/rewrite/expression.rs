@@ -67,6 +67,14 @@ impl Expressions<'_> {
         Ok((emitted.sql, emitted.range))
     }
 
+    /// The expression where only NULL or not matters: a clamp changes neither.
+    pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
+        match expr.as_column() {
+            Some(id) => Ok(self.cell(id)?.raw.clone()),
+            None => Ok(self.total(expr)?.sql),
+        }
+    }
+
     pub fn condition(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
         Ok(self.total(expr)?.sql)
     }
@@ -131,10 +139,10 @@ impl Expressions<'_> {
         if let Some(comparison) = self.comparison(function, arguments)? {
             return Ok(comparison);
         }
-        if let (Function::IsNull | Function::IsNotNull, [Some(id)]) = (function, arguments.iter().map(Expr::as_column).collect::<Vec<_>>().as_slice()) {
-            let raw = self.cell(*id)?.raw.clone();
-            let test = if function == Function::IsNull { sql::is_null(raw) } else { sql::is_not_null(raw) };
-            return Ok(Emitted { nodes: 2, ..Emitted::plain(sql::nested(test), Interval::ALL) });
+        if let (Function::IsNull | Function::IsNotNull, [subject]) = (function, arguments) {
+            let subject = sql::nested(self.presence(subject)?);
+            let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
+            return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
         }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<&Type> = arguments.iter().map(|a| &a.data_type).collect();
@@ -160,6 +168,7 @@ impl Expressions<'_> {
         }
         let flipped = left.as_literal().is_some();
         let (subject, constant) = if flipped { (right, left) } else { (left, right) };
+        let subject = widened(subject);
         let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else { return Ok(None) };
         let cell = self.cell(id)?;
         let inside = match (&cell.clamp, scalar(value)) {
@@ -173,6 +182,18 @@ impl Expressions<'_> {
         let constant = literal(Some(value), &constant.data_type).sql;
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
         Ok(Some(Emitted::plain(sql::binary(left, op, right), Interval::ALL)))
+    }
+}
+
+/// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike, and an index on it serves.
+fn widened(expr: &Expr) -> &Expr {
+    match &expr.node {
+        Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
+            (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8) | (Type::Numeric(_), Type::Numeric(None)) => inner,
+            (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
+            _ => expr,
+        },
+        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } => expr,
     }
 }
 
@@ -432,26 +453,6 @@ fn part_range(field: &str, operand: Interval, data_type: &Type) -> Interval {
     date_part(field, operand.is_finite().then(|| (year(operand.lo), year(operand.hi))))
 }
 
-/// The field as sqlparser reads it back.
-fn date_field(field: &str) -> Option<ast::DateTimeField> {
-    use ast::DateTimeField as D;
-    Some(match field {
-        "year" => D::Year,
-        "quarter" => D::Quarter,
-        "month" => D::Month,
-        "week" => D::Week(None),
-        "day" => D::Day,
-        "hour" => D::Hour,
-        "minute" => D::Minute,
-        "second" => D::Second,
-        "dow" => D::Dow,
-        "doy" => D::Doy,
-        "isodow" => D::Isodow,
-        "isoyear" => D::Isoyear,
-        _ => return None,
-    })
-}
-
 fn histogram(emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
     let range = apply(Function::WidthBucket, &ranges, result);
@@ -471,12 +472,8 @@ fn grammar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], types:
     if function == F::Extract {
         let Some(Scalar::Text(field)) = arguments[0].as_literal() else { return Err(internal()) };
         let range = part_range(field, ranges[1], types[1]);
-        let field = date_field(field).ok_or_else(internal)?;
         let operand = emitted.into_iter().nth(1).ok_or_else(internal)?.sql;
-        return Ok(Emitted {
-            nodes,
-            ..Emitted::plain(ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr: Box::new(operand) }, range)
-        });
+        return Ok(Emitted { nodes, ..Emitted::plain(sql::extract(field, operand).ok_or_else(internal)?, range) });
     }
     let mut values: Vec<ast::Expr> = emitted.into_iter().map(|e| e.sql).collect();
     let one = |values: &mut Vec<ast::Expr>| values.pop().map(|v| Box::new(sql::nested(v))).ok_or_else(internal);

@@ -112,8 +112,38 @@ pub fn case(branches: Vec<(ast::Expr, ast::Expr)>, otherwise: Option<ast::Expr>)
 }
 
 /// A function call of pg_catalog. Names are printed unquoted: some are grammar, not functions, when quoted.
-pub fn call(function: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
-    ast::Expr::Function(function_of(function, arguments))
+pub fn call(function: &str, mut arguments: Vec<ast::Expr>) -> ast::Expr {
+    let field = ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime);
+    match (function, arguments.pop()) {
+        // The parser has nodes of its own for these.
+        ("floor", Some(expr)) => ast::Expr::Floor { expr: Box::new(expr), field },
+        ("ceil", Some(expr)) => ast::Expr::Ceil { expr: Box::new(expr), field },
+        (_, last) => {
+            arguments.extend(last);
+            ast::Expr::Function(function_of(function, arguments))
+        }
+    }
+}
+
+/// `EXTRACT(field FROM operand)`; `None` for a field that is not in the catalogue.
+pub fn extract(field: &str, operand: ast::Expr) -> Option<ast::Expr> {
+    use ast::DateTimeField as D;
+    let field = match field {
+        "year" => D::Year,
+        "quarter" => D::Quarter,
+        "month" => D::Month,
+        "week" => D::Week(None),
+        "day" => D::Day,
+        "hour" => D::Hour,
+        "minute" => D::Minute,
+        "second" => D::Second,
+        "dow" => D::Dow,
+        "doy" => D::Doy,
+        "isodow" => D::Isodow,
+        "isoyear" => D::Isoyear,
+        _ => return None,
+    };
+    Some(ast::Expr::Extract { field, syntax: ast::ExtractSyntax::From, expr: Box::new(operand) })
 }
 
 pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {

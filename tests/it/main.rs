@@ -1,10 +1,17 @@
 //! Integration tests: one binary, one module a subject.
 
 mod catalog;
+mod cli;
+mod clients;
+mod golden;
 mod harness;
+mod invariants;
 mod ledger;
 mod neighbour;
 mod policy;
 mod postgres;
+mod road;
 mod shadow;
+mod tidy;
+mod veil;
 mod wire;

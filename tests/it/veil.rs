@@ -1,0 +1,120 @@
+//! A whole pgveil over the demo data, in process: real PostgreSQL, real shadow, real ledger.
+
+use std::sync::Arc;
+
+use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service};
+use pgveil::error::Error;
+use pgveil::execute::Backend;
+use pgveil::ledger::{AccountSpec, Ledger};
+use pgveil::mechanism::{Cap, Fixed, Noise, SampleError, Sampler};
+use pgveil::parse::{Statement, parse};
+use pgveil::policy::{Budget, File, Policy, check};
+use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
+use tokio_util::sync::CancellationToken;
+
+/// Draws nothing but zeros: for answers that must equal PostgreSQL's own.
+pub struct Silent;
+
+impl Sampler for Silent {
+    fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
+        Ok(0)
+    }
+}
+
+pub struct Veil {
+    pub engine: Arc<Engine>,
+    pub server: LocalPostgres,
+    pub client: tokio_postgres::Client,
+    _directory: TemporaryDirectory,
+}
+
+struct TemporaryDirectory(std::path::PathBuf);
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
+    let share = policy.privacy.threshold_share;
+    let cap =
+        Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
+    AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap }
+}
+
+impl Veil {
+    /// The demo's schema, data and policy; `edit` may change the policy's text first.
+    pub async fn demo(edit: impl Fn(String) -> String, sampler: Option<MakeSampler>) -> Self {
+        let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
+        let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        load(&client).await;
+        let yaml = edit(std::fs::read_to_string("policies/demo.yaml").unwrap());
+        let variables =
+            |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
+        let file = File::parse("policies/demo.yaml", &yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
+        let catalog = pgveil::catalog::load(&client).await.unwrap();
+        let policy = check(&file, &catalog, &client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
+        let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone())).await.unwrap();
+        shadow.mirror(&client).await.unwrap();
+        let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())));
+        std::fs::create_dir(&directory.0).unwrap();
+        let url = format!("sqlite://{}", directory.0.join("ledger.db").display());
+        let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
+        let ledger = Ledger::open(&url, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
+        let backend = Backend::new(server.config(), 4);
+        let mut engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
+        if let Some(sampler) = sampler {
+            engine = engine.with_sampler(sampler);
+        }
+        Self { engine: Arc::new(engine), server, client, _directory: directory }
+    }
+
+    pub fn silent() -> Option<MakeSampler> {
+        Some(Arc::new(|| Box::new(Silent)))
+    }
+
+    pub fn asker() -> Asker {
+        Asker { role: "analyst".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["public".to_owned()] }
+    }
+
+    /// Mu squared that the analyst has spent, as a number.
+    pub async fn spent(&self) -> f64 {
+        self.engine.ledger().balance("analyst").await.unwrap().spent.mu_squared.to_f64()
+    }
+
+    pub async fn ask(&self, sql: &str) -> Result<Answer, Error> {
+        self.ask_as(&Self::asker(), sql).await
+    }
+
+    pub async fn ask_as(&self, asker: &Asker, sql: &str) -> Result<Answer, Error> {
+        let statements = parse(sql).map_err(Error::Parse)?;
+        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
+        self.engine.answer(asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await
+    }
+
+    /// Rows as text, columns joined by `|`, NULL as `∅`.
+    pub async fn rows_as(&self, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
+        let answer = self.ask_as(asker, sql).await?;
+        let text = |v: &Option<bytes::Bytes>| v.as_ref().map_or("∅".to_owned(), |b| String::from_utf8_lossy(b).into_owned());
+        Ok(answer.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect())
+    }
+}
+
+async fn load(client: &tokio_postgres::Client) {
+    let folder = std::path::Path::new("data/nls_young_women");
+    let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
+    let tables: String = schema.lines().filter(|l| !l.starts_with('\\') && !l.starts_with("ANALYZE")).collect::<Vec<_>>().join("\n");
+    client.batch_execute(&tables).await.unwrap();
+    for table in ["industries", "occupations", "women", "interviews"] {
+        use futures::SinkExt;
+        let data = std::fs::read(folder.join(format!("{table}.csv"))).unwrap();
+        let sink = client.copy_in(&format!("COPY nls.{table} FROM STDIN CSV HEADER")).await.unwrap();
+        let mut sink = std::pin::pin!(sink);
+        sink.send(bytes::Bytes::from(data)).await.unwrap();
+        sink.close().await.unwrap();
+    }
+    client.batch_execute("ANALYZE nls.women, nls.interviews").await.unwrap();
+}
