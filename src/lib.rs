@@ -74,6 +74,7 @@
 
 pub mod analyze;
 pub mod catalog;
+pub mod cli;
 pub mod engine;
 pub mod error;
 pub mod execute;

@@ -119,7 +119,12 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Sign => Interval::new(-1.0, 1.0),
         F::Floor => Interval::new(a.lo.floor(), a.hi.floor()),
         F::Ceiling => Interval::new(a.lo.ceil(), a.hi.ceil()),
-        F::Round | F::RoundTo | F::Truncate | F::TruncateTo => Interval::new(a.lo.floor(), a.hi.ceil()),
+        F::Round | F::Truncate => Interval::new(a.lo.floor(), a.hi.ceil()),
+        // To -2 digits, 151 becomes 200 or 100.
+        F::RoundTo | F::TruncateTo => {
+            let unit = 10f64.powf((-b.lo).clamp(0.0, 300.0)).max(1.0);
+            if b.lo.is_finite() { outward((a.lo / unit).floor() * unit, (a.hi / unit).ceil() * unit) } else { Interval::ALL }
+        }
         F::SquareRoot => outward(a.lo.max(0.0).sqrt(), a.hi.max(0.0).sqrt()),
         // The smallest positive float8 is above 1e-324, the smallest numeric that a scan lets through is 1e-16 or its own scale.
         F::NaturalLog => outward(if a.lo > 0.0 { a.lo.ln() } else { -38_000.0 }, a.hi.max(1e-300).ln()),

@@ -225,7 +225,7 @@ impl Service for Engine {
 }
 
 /// The session's constants, the clock read once a statement.
-fn constants(asker: &Asker) -> Constants {
+pub fn constants(asker: &Asker) -> Constants {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
     let epoch_2000 = 946_684_800_000_000;
     Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - epoch_2000, role: asker.role.clone() }

@@ -1,10 +1,12 @@
 //! Integration tests: one binary, one module a subject.
 
 mod catalog;
+mod cli;
 mod golden;
 mod harness;
 mod invariants;
 mod ledger;
+mod neighbour;
 mod policy;
 mod postgres;
 mod road;

@@ -24,7 +24,7 @@ impl Sampler for Silent {
 
 pub struct Veil {
     pub engine: Engine,
-    pub server: LocalPostgres,
+    _server: LocalPostgres,
     pub client: tokio_postgres::Client,
     _directory: TemporaryDirectory,
 }
@@ -69,7 +69,7 @@ impl Veil {
         if let Some(sampler) = sampler {
             engine = engine.with_sampler(sampler);
         }
-        Self { engine, server, client, _directory: directory }
+        Self { engine, _server: server, client, _directory: directory }
     }
 
     pub fn silent() -> Option<MakeSampler> {
