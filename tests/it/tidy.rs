@@ -38,6 +38,8 @@ const EXCEPTIONS: [(&str, &str, &[&str], &str); 1] = [(
 const PURE: [&str; 4] = ["parse", "resolve", "analyze", "rewrite"];
 
 const LINES_MAX: usize = 600;
+/// Files past it today, with what they may have at most until they are split.
+const LONG: [(&str, usize); 1] = [("src/rewrite/expression.rs", 620)];
 
 struct Source {
     path: PathBuf,
@@ -219,8 +221,14 @@ fn planning_stages_are_pure() {
 
 #[test]
 fn files_stay_short() {
-    let long: Vec<String> =
-        sources().iter().filter(|s| s.lines > LINES_MAX).map(|s| format!("{}: {} lines, at most {LINES_MAX}", s.path.display(), s.lines)).collect();
+    let mut long = Vec::new();
+    for source in sources() {
+        let most = LONG.iter().find(|(path, _)| source.path.ends_with(path)).map_or(LINES_MAX, |(_, most)| *most);
+        if source.lines > most {
+            long.push(format!("{}: {} lines, at most {most}", source.path.display(), source.lines));
+        }
+        assert!(most == LINES_MAX || source.lines > LINES_MAX, "{} is short again: strike it from LONG", source.path.display());
+    }
     assert!(long.is_empty(), "{long:#?}");
 }
 

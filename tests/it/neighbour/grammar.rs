@@ -198,7 +198,12 @@ impl Grammar<'_> {
             2 => format!("({} BETWEEN {} AND {})", self.integer(depth), self.random.below(20), 20 + self.random.below(40)),
             3 => format!("({} IN (1, 2, NULL, 30))", self.integer(depth)),
             4 => format!("({} {op} {})", self.text(depth), self.text(depth)),
-            5 => format!("({} {} '{}')", self.text(depth), self.random.pick(&["LIKE", "ILIKE", "NOT LIKE"]), self.random.pick(&["a%", "%b\\%%", "_", ""])),
+            5 => format!(
+                "({} {} '{}')",
+                self.text(depth),
+                self.random.pick(&["LIKE", "ILIKE", "NOT LIKE"]),
+                self.random.pick(&["a%", "%b\\%%", "_", ""])
+            ),
             6 => format!("({} {op} {})", self.date(depth), self.date(depth)),
             7 => format!("({} {op} {})", self.timestamp(depth), self.timestamp(depth)),
             8 => self.column(&["b"]),

@@ -68,7 +68,18 @@ fn expressions(random: &mut Random) -> Vec<String> {
         all.extend(from.iter().map(|column| format!("{column}::{to}")));
     }
     for op in ["=", "<", ">=", "<>", "IS DISTINCT FROM"] {
-        for (a, b) in [("nn", "g8"), ("nn", "j8"), ("g8", "j4"), ("f4", "g8"), ("f4", "nn"), ("dd", "tt"), ("tx", "vc"), ("s2", "j8"), ("nn", "0.5::float8"), ("g8", "nn")] {
+        for (a, b) in [
+            ("nn", "g8"),
+            ("nn", "j8"),
+            ("g8", "j4"),
+            ("f4", "g8"),
+            ("f4", "nn"),
+            ("dd", "tt"),
+            ("tx", "vc"),
+            ("s2", "j8"),
+            ("nn", "0.5::float8"),
+            ("g8", "nn"),
+        ] {
             all.push(format!("({a} {op} {b})"));
         }
     }
@@ -84,7 +95,9 @@ fn shapes(expression: &str) -> Vec<String> {
         format!("SELECT count(*) FILTER (WHERE {test}) FROM (SELECT * FROM people WHERE j4 <> 0) people"),
         format!("SELECT count(*) FROM (SELECT v.* FROM visits v JOIN towns t ON t.code = v.town AND t.region <> 'bad') q WHERE {test}"),
         format!("SELECT CASE WHEN count(*) > 0 THEN count({expression}) END FROM visits"),
-        format!("SELECT p.b, count(q.made) FROM people p LEFT JOIN (SELECT visits.person, {expression} AS made FROM visits WHERE ni < 2) q ON q.person = p.id GROUP BY 1"),
+        format!(
+            "SELECT p.b, count(q.made) FROM people p LEFT JOIN (SELECT visits.person, {expression} AS made FROM visits WHERE ni < 2) q ON q.person = p.id GROUP BY 1"
+        ),
     ]
 }
 
@@ -188,5 +201,9 @@ async fn tame(world: &World) {
          FROM generate_series(1, 20) g";
     world.client.batch_execute(rows).await.unwrap();
     // Bounds of the unit's own column do not matter here; every fourth row is NULL where it may be.
-    world.client.batch_execute("UPDATE w.people SET i4 = NULL, nn = NULL, f8 = NULL, tx = NULL, d = NULL, tt = NULL, b = NULL WHERE id % 4 = 0").await.unwrap();
+    world
+        .client
+        .batch_execute("UPDATE w.people SET i4 = NULL, nn = NULL, f8 = NULL, tx = NULL, d = NULL, tt = NULL, b = NULL WHERE id % 4 = 0")
+        .await
+        .unwrap();
 }

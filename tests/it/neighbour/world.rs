@@ -135,7 +135,9 @@ impl World {
             sql += &format!("INSERT INTO w.items VALUES ({visit}, {});", values(random));
         }
         if heavy {
-            sql += &format!("INSERT INTO w.visits (id, person, town, i4, j4, nn, f8, tx, kd, d, n2) SELECT 1000 + g, {HEAVY}, 'x', g % 60, g, g / 3.0, g, 'k' || g, 'a', date '2000-01-01' + g, g % 100 FROM generate_series(1, 1000) g;");
+            sql += &format!(
+                "INSERT INTO w.visits (id, person, town, i4, j4, nn, f8, tx, kd, d, n2) SELECT 1000 + g, {HEAVY}, 'x', g % 60, g, g / 3.0, g, 'k' || g, 'a', date '2000-01-01' + g, g % 100 FROM generate_series(1, 1000) g;"
+            );
             sql += "INSERT INTO w.items (visit, j4, n2, f8, b) SELECT 1001, g, 50, 100, true FROM generate_series(1, 50) g;";
         }
         sql += "COMMIT;";
