@@ -2,6 +2,7 @@
 
 mod catalog;
 mod cli;
+mod clients;
 mod golden;
 mod harness;
 mod invariants;

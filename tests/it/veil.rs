@@ -23,8 +23,8 @@ impl Sampler for Silent {
 }
 
 pub struct Veil {
-    pub engine: Engine,
-    _server: LocalPostgres,
+    pub engine: Arc<Engine>,
+    pub server: LocalPostgres,
     pub client: tokio_postgres::Client,
     _directory: TemporaryDirectory,
 }
@@ -69,7 +69,7 @@ impl Veil {
         if let Some(sampler) = sampler {
             engine = engine.with_sampler(sampler);
         }
-        Self { engine, _server: server, client, _directory: directory }
+        Self { engine: Arc::new(engine), server, client, _directory: directory }
     }
 
     pub fn silent() -> Option<MakeSampler> {

@@ -8,4 +8,4 @@ mod protocol;
 mod session;
 mod socket;
 mod storm;
-mod tls;
+pub mod tls;

@@ -1,0 +1,342 @@
+"""psycopg 3 against pgveil."""
+
+import datetime
+import decimal
+import threading
+import time
+
+import psycopg
+from psycopg import errors
+
+from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, SLOW, USER, VEILED, check, close, run, same
+
+WOMEN = "SELECT count(*) FROM nls.women"
+
+
+def veiled(**changed):
+    options = dict(host=HOST, port=VEILED, user=USER, password=PASSWORD, dbname=DATABASE, autocommit=True, sslmode="disable") | changed
+    return psycopg.connect(**options)
+
+
+def direct():
+    return psycopg.connect(host=HOST, port=DIRECT, user="postgres", dbname=DATABASE, autocommit=True)
+
+
+def refused(error, connection, sql, *arguments, **options):
+    """The error is of this class, and the connection goes on after it."""
+    try:
+        connection.execute(sql, *arguments, **options).fetchall()
+    except error as found:
+        return found.diag
+    raise AssertionError(f"{sql} was not refused")
+
+
+@check
+def connects_with_and_without_tls():
+    for mode, tls in [("require", True), ("disable", False), ("prefer", True)]:
+        with veiled(sslmode=mode) as connection:
+            same(connection.pgconn.ssl_in_use, tls, mode)
+            same(connection.execute("SELECT 1").fetchone(), (1,))
+    with veiled(sslmode="require", channel_binding="require") as connection:
+        same(connection.execute("SELECT 1").fetchone(), (1,))
+    with veiled(sslmode="require", sslnegotiation="direct", channel_binding="require") as connection:
+        same(connection.execute("SELECT 1").fetchone(), (1,))
+
+
+@check
+def wrong_passwords_users_and_databases_are_refused():
+    for changed, text in [
+        (dict(password="wrong"), 'FATAL:  password authentication failed for user "analyst"'),
+        (dict(user="nobody"), 'FATAL:  password authentication failed for user "nobody"'),
+        (dict(dbname="elsewhere"), 'FATAL:  database "elsewhere" does not exist'),
+    ]:
+        try:
+            veiled(**changed)
+        except psycopg.OperationalError as error:
+            assert text in str(error), error
+            continue
+        raise AssertionError(f"{changed} was let in")
+
+
+@check
+def says_what_server_it_is():
+    with veiled(application_name="a test", options="-c search_path=nls,public -c statement_timeout=50s") as connection, direct() as real:
+        assert connection.execute("SELECT version()").fetchone()[0].startswith("PostgreSQL ")
+        same(connection.execute("SHOW server_version").fetchone()[0].split()[0], real.execute("SHOW server_version").fetchone()[0].split()[0])
+        same(connection.info.server_version, real.info.server_version)
+        same(connection.execute("SHOW transaction_isolation").fetchone(), ("read committed",))
+        same(connection.execute("SHOW application_name").fetchone(), ("a test",))
+        same(connection.execute("SHOW statement_timeout").fetchone(), ("50s",))
+        same(connection.execute("SELECT current_user, current_database()").fetchone(), (USER, DATABASE))
+        same(connection.execute("SELECT count(*) FROM women").fetchone(), real.execute(WOMEN).fetchone())
+        for name in ["client_encoding", "DateStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings", "IntervalStyle"]:
+            same(connection.info.parameter_status(name), real.info.parameter_status(name), name)
+
+
+@check
+def names_types_and_rows_are_postgresqls():
+    with veiled() as connection, direct() as real:
+        for sql in COMPARED:
+            for binary in [False, True]:
+                with connection.cursor(binary=binary) as mine, real.cursor(binary=binary) as theirs:
+                    mine.execute(sql)
+                    theirs.execute(sql)
+                    # Names, type OIDs, sizes and modifiers.
+                    columns = lambda cursor: [(c.name, c.type_code, c.internal_size, c.precision, c.scale) for c in cursor.description]
+                    same(columns(mine), columns(theirs), sql)
+                    close(mine.fetchall(), theirs.fetchall(), sql)
+                    same(mine.statusmessage, theirs.statusmessage, sql)
+
+
+@check
+def binds_parameters_of_many_types_in_text_and_binary():
+    cases = [
+        ("SELECT count(*) FROM nls.women WHERE birth_year >= %s", [1948]),
+        ("SELECT count(*) FROM nls.women WHERE birth_year >= %s AND race = %s", [1948, "black"]),
+        ("SELECT count(*) FROM nls.women WHERE race = %s", ["it's"]),
+        ("SELECT count(*) FROM nls.women WHERE race = %s", [None]),
+        ("SELECT count(*) FROM nls.interviews WHERE hourly_wage < %s", [decimal.Decimal("7.25")]),
+        ("SELECT count(*) FROM nls.interviews WHERE experience_years < %s", [7.25]),
+        ("SELECT count(*) FROM nls.women WHERE %s", [True]),
+        ("SELECT count(*) FROM nls.women WHERE birth_year > extract(year from %s::date)", [datetime.date(1947, 2, 28)]),
+        ("SELECT race, count(*) FROM nls.women WHERE birth_year BETWEEN %s AND %s GROUP BY race ORDER BY race", [1945, 1950]),
+        ("SELECT count(*) + %s FROM nls.women", [10**12]),
+        ("SELECT %s::int, %s::text, %s::date, %s::numeric, %s::int8", [1, "ä", datetime.date(2020, 2, 29), decimal.Decimal("1.50"), None]),
+        ("SELECT birth_year + %s AS k, count(*) FROM nls.women GROUP BY 1 ORDER BY 1", [1]),
+    ]
+    with veiled() as connection, direct() as real:
+        for sql, values in cases:
+            for mark in ["%s", "%b", "%t"]:
+                if mark == "%b" and None in values:
+                    continue
+                marked = sql.replace("%s", mark)
+                mine, theirs = connection.execute(marked, values), real.execute(marked, values)
+                same([(c.name, c.type_code) for c in mine.description], [(c.name, c.type_code) for c in theirs.description], marked)
+                close(mine.fetchall(), theirs.fetchall(), f"{marked} {values}")
+
+
+@check
+def a_prepared_statement_runs_again_and_again():
+    with veiled() as connection, direct() as real:
+        for year in range(1941, 1951):
+            sql = "SELECT race, count(*) FROM nls.women WHERE birth_year < %s GROUP BY race ORDER BY race"
+            same(connection.execute(sql, [year], prepare=True).fetchall(), real.execute(sql, [year]).fetchall())
+        for _ in range(10):
+            same(connection.execute("SELECT count(*) FROM nls.women WHERE race = %s", ["other"]).fetchone(), (67,))
+        connection.execute("DEALLOCATE ALL")
+        same(connection.execute("SELECT 1", prepare=True).fetchone(), (1,))
+
+
+@check
+def rows_stream():
+    sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY year, race ORDER BY year, race"
+    with veiled() as connection, direct() as real:
+        wanted = real.execute(sql).fetchall()
+        with connection.cursor() as cursor:
+            same(list(cursor.stream(sql)), wanted)
+            same(list(cursor.stream(sql, size=7)), wanted)
+            cursor.execute(sql)
+            same(cursor.fetchmany(10) + cursor.fetchall(), wanted)
+
+
+@check
+def a_refused_preview_leaves_the_connection_whole():
+    with veiled(autocommit=False) as connection:
+        connection.rollback()
+        connection.autocommit = True
+        diag = refused(errors.InsufficientPrivilege, connection, "SELECT * FROM nls.women LIMIT 5")
+        assert "rows of a private table" in diag.message_primary and "count(*)" in diag.message_detail, diag.message_primary
+        same(diag.severity_nonlocalized, "ERROR")
+        same(connection.info.transaction_status.name, "IDLE")
+        same(connection.execute(WOMEN).fetchone(), (4711,))
+        refused(errors.SyntaxError, connection, "SELEC 1")
+        refused(errors.UndefinedTable, connection, "SELECT count(*) FROM nls.nowhere")
+        refused(errors.UndefinedColumn, connection, "SELECT count(shoe_size) FROM nls.women")
+        refused(errors.InsufficientPrivilege, connection, "DELETE FROM nls.women")
+        refused(errors.InsufficientPrivilege, connection, "CREATE TABLE t (a int)")
+        same(connection.execute("SELECT 1").fetchone(), (1,))
+
+
+@check
+def transactions_and_savepoints():
+    with veiled(autocommit=False) as connection:
+        same(connection.execute(WOMEN).fetchone(), (4711,))
+        same(connection.info.transaction_status.name, "INTRANS")
+        connection.commit()
+        with connection.transaction():
+            connection.execute("SELECT 1")
+            try:
+                with connection.transaction():
+                    connection.execute("SELECT * FROM nls.women")
+            except errors.InsufficientPrivilege:
+                pass
+            same(connection.execute(WOMEN).fetchone(), (4711,))
+        refused(errors.InsufficientPrivilege, connection, "SELECT * FROM nls.women")
+        same(connection.info.transaction_status.name, "INERROR")
+        refused(errors.InFailedSqlTransaction, connection, WOMEN)
+        refused(errors.InFailedSqlTransaction, connection, "SELECT 1")
+        connection.rollback()
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        same(connection.execute("SHOW transaction_isolation").fetchone(), ("repeatable read",))
+        same(connection.execute("SHOW transaction_read_only").fetchone(), ("on",))
+        connection.rollback()
+
+
+@check
+def several_statements_in_one_string():
+    with veiled() as connection:
+        cursor = connection.execute(f"SELECT 1; {WOMEN}; SHOW server_version; BEGIN; COMMIT;")
+        found = []
+        while True:
+            found.append(cursor.statusmessage)
+            if not cursor.nextset():
+                break
+        same(found, ["SELECT 1", "SELECT 1", "SHOW", "BEGIN", "COMMIT"])
+        same(connection.execute("").statusmessage, None)
+        same(connection.execute(" ; -- nothing\n").statusmessage, None)
+        same(connection.pgconn.exec_(b"").status, psycopg.pq.ExecStatus.EMPTY_QUERY)
+
+
+@check
+def notices_tell_the_charge():
+    with veiled() as connection:
+        heard = []
+        connection.add_notice_handler(lambda diag: heard.append((diag.severity, diag.message_primary)))
+        connection.execute(WOMEN)
+        print("      ", heard)
+        assert heard and heard[0][0] == "NOTICE" and "privacy cost" in heard[0][1] and "left" in heard[0][1], heard
+        heard.clear()
+        connection.execute("SELECT 1")
+        connection.execute("SET pgveil.notices = off")
+        connection.execute(WOMEN)
+        same(heard, [])
+
+
+def cancelled(connection, sql):
+    """Seconds from the cancel to the error."""
+    sent = []
+
+    def cancel():
+        time.sleep(1)
+        sent.append(time.monotonic())
+        connection.cancel_safe(timeout=5)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    diag = refused(errors.QueryCanceled, connection, sql)
+    waited = time.monotonic() - sent[0]
+    thread.join()
+    assert waited < 2, waited
+    print(f"       {diag.message_primary}: {diag.message_detail} ({waited:.2f} s)")
+    same(connection.execute("SELECT 1").fetchone(), (1,))
+
+
+@check
+def a_working_statement_is_cancelled():
+    with veiled() as connection, direct() as real:
+        cancelled(connection, SLOW)
+        active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%%occupations%%' AND pid <> pg_backend_pid()"
+        for _ in range(20):
+            if real.execute(active).fetchone() == (0,):
+                break
+            time.sleep(0.1)
+        same(real.execute(active).fetchone(), (0,), "left running on the database")
+        same(connection.execute(WOMEN).fetchone(), (4711,))
+
+
+@check
+def a_statement_that_waits_for_a_lock_is_cancelled():
+    with veiled() as connection, direct() as real:
+        with real.transaction():
+            real.execute("LOCK TABLE nls.women IN ACCESS EXCLUSIVE MODE")
+            cancelled(connection, WOMEN)
+        same(connection.execute(WOMEN).fetchone(), (4711,))
+
+
+@check
+def the_clients_own_statement_timeout_ends_its_wait():
+    with veiled() as connection:
+        connection.execute("SET statement_timeout = '500ms'")
+        diag = refused(errors.QueryCanceled, connection, SLOW)
+        assert "statement timeout" in diag.message_primary
+        connection.cancel_safe(timeout=5)
+
+
+@check
+def an_exhausted_budget_says_what_is_needed_and_left():
+    with veiled(user="poor") as connection:
+        for asked in range(50):
+            try:
+                connection.execute(WOMEN).fetchone()
+            except errors.ConfigurationLimitExceeded as error:
+                diag = error.diag
+                break
+        print(f"       after {asked} answers: {diag.message_primary} | {diag.message_detail} | {diag.message_hint}")
+        assert 0 < asked < 50
+        assert "needs" in f"{diag.message_primary} {diag.message_detail}" and "left" in f"{diag.message_primary} {diag.message_detail}"
+        same(connection.execute("SELECT 1").fetchone(), (1,))
+        same(connection.execute("SELECT * FROM nls.women LIMIT 0").fetchall(), [])
+        same(len(connection.execute("SELECT * FROM nls.industries").fetchall()), 12)
+
+
+@check
+def a_pipeline_answers_and_recovers():
+    with veiled() as connection:
+        with connection.pipeline() as pipeline:
+            cursors = [connection.execute("SELECT count(*) FROM nls.women WHERE birth_year < %s", [year]) for year in range(1941, 1955)]
+            one = connection.execute("SELECT 1")
+        counts = [cursor.fetchone()[0] for cursor in cursors]
+        assert counts == sorted(counts) and counts[-1] > 4000, counts
+        same(one.fetchone(), (1,))
+        try:
+            with connection.pipeline() as pipeline:
+                good = connection.execute("SELECT 2")
+                bad = connection.execute("SELECT * FROM nls.women")
+                after = connection.execute("SELECT 3")
+                pipeline.sync()
+        except errors.InsufficientPrivilege:
+            pass
+        else:
+            raise AssertionError("the refused statement passed")
+        same(connection.execute(WOMEN).fetchone(), (4711,))
+        connection.autocommit = False
+        with connection.pipeline():
+            first = connection.execute(WOMEN)
+            second = connection.execute("SELECT race, count(*) FROM nls.women GROUP BY race")
+            same(first.fetchone(), (4711,))
+            same(len(second.fetchall()), 3)
+        connection.commit()
+
+
+@check
+def copy_is_refused_politely():
+    with veiled() as connection:
+        for sql, error in [
+            ("COPY nls.women TO STDOUT", (errors.InsufficientPrivilege, errors.FeatureNotSupported)),
+            ("COPY (SELECT count(*) FROM nls.women) TO STDOUT", errors.FeatureNotSupported),
+            ("COPY nls.women FROM STDIN", (errors.InsufficientPrivilege, errors.FeatureNotSupported)),
+        ]:
+            try:
+                with connection.cursor().copy(sql) as copy:
+                    copy.read()
+            except error as found:
+                print(f"       {sql}: {found.diag.sqlstate} {found.diag.message_primary}")
+            else:
+                raise AssertionError(f"{sql} was not refused")
+            same(connection.execute("SELECT 1").fetchone(), (1,))
+
+
+@check
+def a_named_cursor_is_refused_politely():
+    with veiled(autocommit=False) as connection:
+        try:
+            with connection.cursor(name="c") as cursor:
+                cursor.execute(WOMEN)
+        except errors.FeatureNotSupported as error:
+            print(f"       {error.diag.sqlstate} {error.diag.message_primary}")
+        connection.rollback()
+        same(connection.execute("SELECT 1").fetchone(), (1,))
+
+
+run()

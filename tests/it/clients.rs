@@ -1,0 +1,60 @@
+//! Real clients against the whole stack: the wire edge over the demo data, beside a direct connection to the database behind it.
+//!
+//! Each test gets its client itself where it is missing (apt, pip, npm) and says so where it cannot be had. The scripts stand in tests/clients.
+
+mod install;
+mod run;
+mod stage;
+
+use install::Python;
+use run::run;
+use stage::Stage;
+
+/// The psql commands, their output compared line by line.
+#[tokio::test(flavor = "multi_thread")]
+async fn psql() {
+    let Some(psql) = install::psql().await else { return };
+    let stage = Stage::start().await;
+    run(&stage, "sh", &["tests/clients/psql/test.sh".as_ref(), psql.as_os_str()], &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn psycopg() {
+    python("psycopg", &["psycopg[binary]"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn psycopg2() {
+    python("psycopg2", &["psycopg2-binary"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn asyncpg() {
+    python("asyncpg", &["asyncpg"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlalchemy() {
+    python("sqlalchemy", &["sqlalchemy", "psycopg[binary]"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jdbc() {
+    let Some(jar) = install::jdbc().await else { return };
+    let stage = Stage::start().await;
+    run(&stage, "java", &["-cp".as_ref(), jar.as_os_str(), "tests/clients/jdbc/Clients.java".as_ref()], &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_pg() {
+    let Some(modules) = install::node("pg", &["pg@8", "pg-cursor@2"]).await else { return };
+    let stage = Stage::start().await;
+    run(&stage, "node", &["tests/clients/node/test.js".as_ref()], &[("NODE_PATH", modules.as_os_str())]).await;
+}
+
+async fn python(name: &str, packages: &[&str]) {
+    let Some(Python(python)) = install::python(name, packages).await else { return };
+    let stage = Stage::start().await;
+    let script = format!("tests/clients/{name}/test.py");
+    run(&stage, python, &[script.as_ref()], &[("PYTHONPATH", "tests/clients".as_ref())]).await;
+}

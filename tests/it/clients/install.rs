@@ -1,0 +1,85 @@
+//! Gets a client that this machine has not, from its ordinary package manager. Where that fails, the test is skipped with a line that says so.
+
+use std::path::{Path, PathBuf};
+
+use tokio::process::Command;
+use tokio::sync::Mutex;
+
+/// The interpreter of a virtual environment.
+pub struct Python(pub PathBuf);
+
+/// apt takes one at a time.
+static APT: Mutex<()> = Mutex::const_new(());
+
+pub async fn psql() -> Option<PathBuf> {
+    apt("psql", &["postgresql-client"], || on_path("psql")).await
+}
+
+/// The driver's jar, where there is a Java to run it.
+pub async fn jdbc() -> Option<PathBuf> {
+    apt("java", &["openjdk-17-jdk-headless"], || on_path("java").filter(|_| on_path("javac").is_some())).await?;
+    let jar = Path::new("/usr/share/java/postgresql.jar");
+    apt("pgJDBC", &["libpostgresql-jdbc-java"], || jar.exists().then(|| jar.to_owned())).await
+}
+
+/// A virtual environment with these packages, kept for the next run.
+pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
+    let directory = cache(&format!("python-{name}"));
+    let python = directory.join("bin/python");
+    let list: Vec<&str> = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"].into_iter().chain(packages.iter().copied()).collect();
+    if !directory.join("ready").exists() {
+        let made = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&directory)).await && succeeds(Command::new(&python).args(list)).await;
+        if !made {
+            return skipped(name);
+        }
+        std::fs::write(directory.join("ready"), "").unwrap();
+    }
+    Some(Python(python))
+}
+
+/// A node_modules folder with these packages, kept for the next run.
+pub async fn node(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    let directory = cache(&format!("node-{name}"));
+    if !directory.join("ready").exists() {
+        std::fs::create_dir_all(&directory).unwrap();
+        let made = on_path("node").is_some()
+            && succeeds(Command::new("npm").args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(&directory).args(packages))
+                .await;
+        if !made {
+            return skipped(name);
+        }
+        std::fs::write(directory.join("ready"), "").unwrap();
+    }
+    Some(directory.join("node_modules"))
+}
+
+async fn apt(what: &str, packages: &[&str], find: impl Fn() -> Option<PathBuf>) -> Option<PathBuf> {
+    let _one = APT.lock().await;
+    if let Some(found) = find() {
+        return Some(found);
+    }
+    let install =
+        || async { succeeds(Command::new("apt-get").args(["install", "-y", "-qq"]).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).await };
+    let installed = install().await || (succeeds(Command::new("apt-get").args(["update", "-qq"])).await && install().await);
+    match find().filter(|_| installed) {
+        Some(found) => Some(found),
+        None => skipped(what),
+    }
+}
+
+fn cache(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|directory| directory.join(program)).find(|path| path.exists())
+}
+
+async fn succeeds(command: &mut Command) -> bool {
+    command.stdin(std::process::Stdio::null()).output().await.is_ok_and(|output| output.status.success())
+}
+
+fn skipped<T>(what: &str) -> Option<T> {
+    println!("skipped: {what} is not here and could not be installed");
+    None
+}
