@@ -40,7 +40,8 @@
 //!  7. Backend error text, row values and literals never reach clients, Debug output or logs: `backend_text_never_reaches_clients`.
 //!  8. No control flow, size or SQLSTATE that a client can see depends on private rows, but through released values; a backend failure is counted:
 //!     `no_shape_depends_on_private_rows`, `backend_text_never_reaches_clients`, `road::failure_cap`.
-//!  9. The seven rules of the SQL surface: the neighbour tests (`tests/it/neighbour`), which run the emitted SQL with and without one unit and compare exactly.
+//!  9. The seven rules of the SQL surface: `neighbour::neighbours_differ_within_the_declared_bound`, which runs the emitted SQL with and without one unit and
+//!     compares exactly; `neighbour::emitted_expressions_never_raise`; `road::finish_role_cannot_read_private`; `road::bind_is_a_question`.
 //!     - Each operator is made total at itself: no WHERE, ON, CASE or derived table counts as its guard.
 //!     - A range chooses a clip; it never replaces one.
 //!     - A label is the join of the labels of every embedded expression, in every position.

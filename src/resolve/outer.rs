@@ -20,6 +20,7 @@ pub(super) enum Above<'c> {
 
 impl Resolver<'_> {
     /// Rewrites an expression above the cut, node by node; a node that is not listed is refused.
+    #[expect(clippy::too_many_lines, reason = "one arm for each form of expression that may stand above the cut")]
     pub(super) fn above(&mut self, expr: &ast::Expr, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
         if let Above::Cut(cut) = place
