@@ -6,6 +6,7 @@ mod sealed;
 use std::time::Duration;
 
 use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::SqlState;
 use tokio_util::sync::CancellationToken;
 
 pub use pool::Backend;
@@ -29,6 +30,9 @@ pub enum Error {
     Stale(String),
     #[error("cancelled")]
     Cancelled,
+    /// Somebody holds a lock on one of the plan's tables for long; nothing private was read.
+    #[error("a table of the plan is locked")]
+    Locked,
     /// The backend failed; the SQLSTATE alone, since its text may quote rows.
     #[error("the backing database failed: {0}")]
     Backend(String),
@@ -48,26 +52,19 @@ impl Backend {
     /// Opens the snapshot of a plan. Reads the catalog alone.
     ///
     /// # Errors
-    /// [`Error::Stale`] where a table's definition differs, [`Error::Backend`] where the database cannot be reached.
-    pub async fn snapshot(&self, plan: &Plan, timeout: Duration) -> Result<Snapshot, Error> {
-        let lease = self.lease().await.map_err(Error::Backend)?;
+    /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays locked, [`Error::Cancelled`],
+    /// [`Error::Backend`] where the database cannot be reached.
+    pub async fn snapshot(&self, plan: &Plan, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
+        let lease = tokio::select! {
+            lease = self.lease() => lease.map_err(Error::Backend)?,
+            () = cancel.cancelled() => return Err(Error::Cancelled),
+        };
         let snapshot = Snapshot { lease, config: self.config().clone(), timeout };
-        let client = snapshot.client()?;
-        let begin = format!("{PINNED}; SET LOCAL statement_timeout = {}", timeout.as_millis());
-        client.batch_execute(&begin).await.map_err(|e| backend(&e))?;
-        let mut tables: Vec<&(u32, String, String, String)> =
-            plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
-        tables.sort();
-        tables.dedup();
-        for (_, schema, name, _) in &tables {
-            let lock = format!("LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name));
-            client.batch_execute(&lock).await.map_err(|e| backend(&e))?;
-        }
-        let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
-        let current = catalog::fingerprints(client, &oids).await.map_err(|e| Error::Backend(e.to_string()))?;
-        for (oid, schema, name, fingerprint) in &tables {
-            if current.get(oid) != Some(fingerprint) {
-                return Err(Error::Stale(format!("{schema}.{name}")));
+        tokio::select! {
+            pinned = snapshot.pin(plan) => pinned?,
+            () = cancel.cancelled() => {
+                snapshot.stop().await;
+                return Err(Error::Cancelled);
             }
         }
         Ok(snapshot)
@@ -77,6 +74,33 @@ impl Backend {
 impl Snapshot {
     fn client(&self) -> Result<&tokio_postgres::Client, Error> {
         self.lease.client().map_err(Error::Backend)
+    }
+
+    /// Opens the transaction, locks the tables against change and compares them with what the plan relied on.
+    async fn pin(&self, plan: &Plan) -> Result<(), Error> {
+        let client = self.client()?;
+        let begin = format!("{PINNED}; SET LOCAL statement_timeout = {}", self.timeout.as_millis());
+        client.batch_execute(&begin).await.map_err(|e| backend(&e))?;
+        let mut tables: Vec<&(u32, String, String, String)> =
+            plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
+        tables.sort();
+        tables.dedup();
+        for (_, schema, name, _) in &tables {
+            let lock = format!("LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name));
+            client.batch_execute(&lock).await.map_err(|e| match e.code() {
+                // The shorter of lock_timeout and statement_timeout.
+                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked,
+                _ => backend(&e),
+            })?;
+        }
+        let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
+        let current = catalog::fingerprints(client, &oids).await.map_err(|e| Error::Backend(e.to_string()))?;
+        for (oid, schema, name, fingerprint) in &tables {
+            if current.get(oid) != Some(fingerprint) {
+                return Err(Error::Stale(format!("{schema}.{name}")));
+            }
+        }
+        Ok(())
     }
 
     /// Runs every statement of the plan, in order. A release without a statement gives `None`.

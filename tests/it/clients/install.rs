@@ -43,7 +43,8 @@ pub async fn node(name: &str, packages: &[&str]) -> Option<PathBuf> {
     if !directory.join("ready").exists() {
         std::fs::create_dir_all(&directory).unwrap();
         let made = on_path("node").is_some()
-            && succeeds(Command::new("npm").args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(&directory).args(packages)).await;
+            && succeeds(Command::new("npm").args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(&directory).args(packages))
+                .await;
         if !made {
             return skipped(name);
         }
@@ -57,7 +58,8 @@ async fn apt(what: &str, packages: &[&str], find: impl Fn() -> Option<PathBuf>) 
     if let Some(found) = find() {
         return Some(found);
     }
-    let install = || async { succeeds(Command::new("apt-get").args(["install", "-y", "-qq"]).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).await };
+    let install =
+        || async { succeeds(Command::new("apt-get").args(["install", "-y", "-qq"]).args(packages).env("DEBIAN_FRONTEND", "noninteractive")).await };
     let installed = install().await || (succeeds(Command::new("apt-get").args(["update", "-qq"])).await && install().await);
     match find().filter(|_| installed) {
         Some(found) => Some(found),
