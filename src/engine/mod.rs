@@ -95,8 +95,10 @@ impl Engine {
 
     /// Pay before running: debit, execute, release, finish.
     async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken) -> Result<Released, Error> {
-        self.check_failures(asker).await?;
-        let snapshot = self.backend.snapshot(plan, self.policy.limits.statement_timeout).await.map_err(before_charge)?;
+        if !plan.loss().is_zero() {
+            self.check_failures(asker).await?;
+        }
+        let snapshot = self.backend.snapshot(plan, self.policy.limits.statement_timeout, cancel).await.map_err(before_charge)?;
         let paid = self.debit(asker, plan).await?;
         let rows = self.run(asker, snapshot, plan, &paid, cancel).await?;
         let mut sampler = (self.sampler)();
@@ -246,6 +248,9 @@ fn before_charge(error: execute::Error) -> Error {
             Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("the definition of {table} has changed since the policy was loaded"))
                 .detail("Nothing was charged. The policy has to be checked against the new definition.")
                 .hint("Ask the data owner to reload the policy."),
+        ),
+        execute::Error::Locked => Error::Rewrite(
+            Refusal::new("55P03", "a table of this query is locked by another session").detail("Nothing was charged.").hint("Ask again later."),
         ),
         execute::Error::Cancelled => Error::Cancelled,
         execute::Error::Backend(text) => internal("execute", &text),

@@ -6,6 +6,7 @@ mod sealed;
 use std::time::Duration;
 
 use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::error::SqlState;
 use tokio_util::sync::CancellationToken;
 
 pub use pool::Backend;
@@ -29,6 +30,9 @@ pub enum Error {
     Stale(String),
     #[error("cancelled")]
     Cancelled,
+    /// Somebody holds a lock on one of the plan's tables for long; nothing private was read.
+    #[error("a table of the plan is locked")]
+    Locked,
     /// The backend failed; the SQLSTATE alone, since its text may quote rows.
     #[error("the backing database failed: {0}")]
     Backend(String),
@@ -39,7 +43,8 @@ pub type Rows = Vec<Vec<Option<String>>>;
 
 /// An open snapshot in which the plan's tables are locked against change and found to be what the plan relied on.
 pub struct Snapshot {
-    lease: pool::Lease,
+    /// `None` where the plan asks nothing of the data.
+    lease: Option<pool::Lease>,
     config: tokio_postgres::Config,
     timeout: Duration,
 }
@@ -48,25 +53,22 @@ impl Backend {
     /// Opens the snapshot of a plan. Reads the catalog alone.
     ///
     /// # Errors
-    /// [`Error::Stale`] where a table's definition differs, [`Error::Backend`] where the database cannot be reached.
-    pub async fn snapshot(&self, plan: &Plan, timeout: Duration) -> Result<Snapshot, Error> {
-        let lease = self.lease().await.map_err(Error::Backend)?;
-        let snapshot = Snapshot { lease, config: self.config().clone(), timeout };
-        let client = snapshot.client()?;
-        client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
-        let mut tables: Vec<&(u32, String, String, String)> =
-            plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
-        tables.sort();
-        tables.dedup();
-        for (_, schema, name, _) in &tables {
-            let lock = format!("LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name));
-            client.batch_execute(&lock).await.map_err(|e| backend(&e))?;
+    /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays locked, [`Error::Cancelled`],
+    /// [`Error::Backend`] where the database cannot be reached.
+    pub async fn snapshot(&self, plan: &Plan, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
+        if plan.releases().iter().all(|r| r.sql().is_none()) {
+            return Ok(Snapshot { lease: None, config: self.config().clone(), timeout });
         }
-        let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
-        let current = catalog::fingerprints(client, &oids).await.map_err(|e| Error::Backend(e.to_string()))?;
-        for (oid, schema, name, fingerprint) in &tables {
-            if current.get(oid) != Some(fingerprint) {
-                return Err(Error::Stale(format!("{schema}.{name}")));
+        let lease = tokio::select! {
+            lease = self.lease() => lease.map_err(Error::Backend)?,
+            () = cancel.cancelled() => return Err(Error::Cancelled),
+        };
+        let snapshot = Snapshot { lease: Some(lease), config: self.config().clone(), timeout };
+        tokio::select! {
+            pinned = snapshot.pin(plan) => pinned?,
+            () = cancel.cancelled() => {
+                snapshot.stop().await;
+                return Err(Error::Cancelled);
             }
         }
         Ok(snapshot)
@@ -75,7 +77,34 @@ impl Backend {
 
 impl Snapshot {
     fn client(&self) -> Result<&tokio_postgres::Client, Error> {
-        self.lease.client().map_err(Error::Backend)
+        let lease = self.lease.as_ref().ok_or_else(|| Error::Backend("no connection was opened".to_owned()))?;
+        lease.client().map_err(Error::Backend)
+    }
+
+    /// Opens the transaction, locks the tables against change and compares them with what the plan relied on.
+    async fn pin(&self, plan: &Plan) -> Result<(), Error> {
+        let client = self.client()?;
+        client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
+        let mut tables: Vec<&(u32, String, String, String)> =
+            plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
+        tables.sort();
+        tables.dedup();
+        for (_, schema, name, _) in &tables {
+            let lock = format!("LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name));
+            client.batch_execute(&lock).await.map_err(|e| match e.code() {
+                // The shorter of lock_timeout and statement_timeout.
+                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked,
+                _ => backend(&e),
+            })?;
+        }
+        let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
+        let current = catalog::fingerprints(client, &oids).await.map_err(|e| Error::Backend(e.to_string()))?;
+        for (oid, schema, name, fingerprint) in &tables {
+            if current.get(oid) != Some(fingerprint) {
+                return Err(Error::Stale(format!("{schema}.{name}")));
+            }
+        }
+        Ok(())
     }
 
     /// Runs every statement of the plan, in order. A release without a statement gives `None`.
@@ -87,6 +116,9 @@ impl Snapshot {
     /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
     pub async fn run(self, plan: &Plan, paid: &Charge, cancel: &CancellationToken) -> Result<Sealed<Vec<Option<Rows>>>, Error> {
         assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "a plan runs under its own charge only");
+        if self.lease.is_none() {
+            return Ok(Sealed::new(plan.releases().iter().map(|_| None).collect()));
+        }
         // The catalog was read under a limit of its own; from here on the policy's holds.
         let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
         self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))?;
@@ -98,7 +130,9 @@ impl Snapshot {
             });
         }
         self.client()?.batch_execute("COMMIT").await.map_err(|e| backend(&e))?;
-        self.lease.keep();
+        if let Some(lease) = self.lease {
+            lease.keep();
+        }
         Ok(Sealed::new(all))
     }
 

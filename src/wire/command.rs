@@ -5,8 +5,8 @@ use super::extended::no_statement;
 use super::portal::{Reply, text_column};
 use super::stop::Stop;
 use super::transaction::{Status, aborted};
-use crate::engine::{Argument, Format, Service};
-use crate::parse::{Modes, Scope, Session, Statement};
+use crate::engine::{Argument, ColumnDescription, Format, Service};
+use crate::parse::{Modes, Query, Scope, Session, Statement};
 use crate::refusal::Refusal;
 
 impl<S: Service> Connection<S> {
@@ -19,6 +19,7 @@ impl<S: Service> Connection<S> {
     ) -> Result<Reply, Stop> {
         self.allowed(statement)?;
         match statement {
+            Statement::Query(query) if unlocks(query) => Ok(Reply::texts("SELECT", vec![unlocked_column()], vec![vec![String::new()]])),
             Statement::Query(query) => self.answer(query, parameters, arguments, formats).await,
             Statement::Explain(query, format) => self.explain(query, *format).await,
             Statement::Session(session) => Ok(self.session(session)?),
@@ -166,4 +167,15 @@ impl<S: Service> Connection<S> {
         self.portals.clear();
         Ok(Reply::done("DISCARD ALL"))
     }
+}
+
+/// Pools (asyncpg, Npgsql) send this when a connection comes back. Nobody holds a lock here, so there is none to give up.
+pub(super) fn unlocks(query: &Query) -> bool {
+    let sql = query.to_sql().to_ascii_lowercase();
+    matches!(sql.as_str(), "select pg_advisory_unlock_all()" | "select pg_catalog.pg_advisory_unlock_all()")
+}
+
+/// Of type void, whose value is the empty string in both formats.
+pub(super) fn unlocked_column() -> ColumnDescription {
+    ColumnDescription { type_oid: 2278, type_size: 4, ..text_column("pg_advisory_unlock_all") }
 }

@@ -6,6 +6,7 @@ use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 
 use super::ask::explain_column;
+use super::command::{unlocked_column, unlocks};
 use super::connection::Connection;
 use super::message::{Bind, Target, not_utf8};
 use super::portal::{Portal, Prepared, Progress, counted, each, text_column};
@@ -56,6 +57,7 @@ impl<S: Service> Connection<S> {
     async fn shape(&mut self, statement: Option<&Statement>, types: &[u32]) -> Result<(Vec<u32>, Option<Vec<ColumnDescription>>), Stop> {
         Ok(match statement {
             None => (Vec::new(), None),
+            Some(Statement::Query(query)) if unlocks(query) => (Vec::new(), Some(vec![unlocked_column()])),
             Some(Statement::Query(query)) => {
                 let described = self.described(query, types).await?;
                 (described.parameters, Some(described.columns))

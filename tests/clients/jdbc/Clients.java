@@ -1,0 +1,294 @@
+import java.math.BigDecimal;
+import java.sql.*;
+import java.util.*;
+
+/** pgJDBC against pgveil. Run as one source file with the driver on the class path. */
+public class Clients {
+    static final String VEILED = "jdbc:postgresql://127.0.0.1:" + System.getenv("VEILED_PORT") + "/nls";
+    static final String DIRECT = "jdbc:postgresql://127.0.0.1:" + System.getenv("DIRECT_PORT") + "/nls?sslmode=disable";
+    static final String WOMEN = "SELECT count(*) FROM nls.women";
+    static final String SLOW =
+        "SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations b, nls.industries c, nls.occupations d, nls.industries e";
+
+    interface Check { void run() throws Exception; }
+
+    static boolean failed = false;
+
+    static void check(String name, Check body) {
+        long started = System.nanoTime();
+        try {
+            body.run();
+            System.out.printf("ok     %s %.2f s%n", name, (System.nanoTime() - started) / 1e9);
+        } catch (Throwable error) {
+            failed = true;
+            System.out.println("FAILED " + name);
+            error.printStackTrace(System.out);
+        }
+    }
+
+    static void same(Object found, Object wanted) {
+        if (!Objects.equals(found, wanted)) throw new AssertionError("found " + found + ", wanted " + wanted);
+    }
+
+    static void sure(boolean held, Object what) {
+        if (!held) throw new AssertionError(what);
+    }
+
+    static Connection veiled(String... options) throws SQLException {
+        Properties properties = new Properties();
+        properties.setProperty("user", "analyst");
+        properties.setProperty("password", "analyst");
+        properties.setProperty("sslmode", "disable");
+        for (String option : options) properties.setProperty(option.split("=")[0], option.split("=")[1]);
+        return DriverManager.getConnection(VEILED, properties);
+    }
+
+    static Connection direct() throws SQLException {
+        return DriverManager.getConnection(DIRECT, "postgres", "");
+    }
+
+    static SQLException refused(String state, Check body) throws Exception {
+        try {
+            body.run();
+        } catch (SQLException error) {
+            same(error.getSQLState(), state);
+            return error;
+        }
+        throw new AssertionError("not refused with " + state);
+    }
+
+    static long one(Connection connection, String sql) throws SQLException {
+        try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery(sql)) {
+            rows.next();
+            return rows.getLong(1);
+        }
+    }
+
+    static List<String> columns(ResultSet rows) throws SQLException {
+        ResultSetMetaData meta = rows.getMetaData();
+        List<String> found = new ArrayList<>();
+        for (int i = 1; i <= meta.getColumnCount(); i++) {
+            found.add(meta.getColumnLabel(i) + ":" + meta.getColumnTypeName(i) + ":" + meta.getColumnType(i) + ":" + meta.getPrecision(i) + ":"
+                + meta.getScale(i) + ":" + meta.getColumnClassName(i));
+        }
+        return found;
+    }
+
+    static List<List<Object>> rows(ResultSet rows) throws SQLException {
+        List<List<Object>> found = new ArrayList<>();
+        while (rows.next()) {
+            List<Object> row = new ArrayList<>();
+            for (int i = 1; i <= rows.getMetaData().getColumnCount(); i++) {
+                Object value = rows.getObject(i);
+                // An average is a ratio of two released sums: nine digits.
+                if (value instanceof BigDecimal || value instanceof Double) value = String.format("%.9g", ((Number) value).doubleValue());
+                row.add(value);
+            }
+            found.add(row);
+        }
+        return found;
+    }
+
+    static final String[] COMPARED = {
+        WOMEN,
+        "SELECT race, count(*) AS n, avg(years_of_school) FROM nls.women GROUP BY race ORDER BY race",
+        "SELECT year, avg(age), avg(age)::float8 AS f, count(*) > 1000 AS many FROM nls.interviews GROUP BY 1 ORDER BY 1",
+        "SELECT industry_code, industry FROM nls.industries ORDER BY 1",
+        "SELECT 1, 'a', true, NULL, 1.50, 12345678901, 1.5::float8 AS f, date '2020-02-29', 'x'::text, 2::int2",
+        "SELECT date '1988-01-01' AS d, count(*) FROM nls.women",
+        "SELECT * FROM nls.women LIMIT 0",
+    };
+
+    public static void main(String[] arguments) throws Exception {
+        check("connects with and without TLS", () -> {
+            for (String mode : new String[] {"require", "disable", "prefer"}) {
+                try (Connection connection = veiled("sslmode=" + mode)) {
+                    same(one(connection, "SELECT 1"), 1L);
+                    sure(connection.isValid(2), "isValid");
+                }
+            }
+            refused("28P01", () -> veiled("password=wrong"));
+            refused("28P01", () -> veiled("user=nobody"));
+            refused("3D000", () -> DriverManager.getConnection(VEILED.replace("/nls", "/elsewhere") + "?sslmode=disable", "analyst", "analyst"));
+        });
+        try (Connection connection = veiled("sslmode=require"); Connection real = direct()) {
+            check("says what server it is", () -> {
+                DatabaseMetaData mine = connection.getMetaData();
+                same(mine.getDatabaseProductName(), "PostgreSQL");
+                same(mine.getDatabaseMajorVersion(), real.getMetaData().getDatabaseMajorVersion());
+                same(connection.getTransactionIsolation(), Connection.TRANSACTION_READ_COMMITTED);
+                same(connection.getCatalog(), "nls");
+            });
+            check("names, types and rows are PostgreSQL's", () -> {
+                for (String sql : COMPARED) {
+                    // The last run uses a named statement and binary results.
+                    try (PreparedStatement mine = connection.prepareStatement(sql); PreparedStatement theirs = real.prepareStatement(sql)) {
+                        for (int run = 0; run < 2; run++) {
+                            mine.unwrap(org.postgresql.PGStatement.class).setPrepareThreshold(2);
+                            theirs.unwrap(org.postgresql.PGStatement.class).setPrepareThreshold(2);
+                            ResultSet a = mine.executeQuery(), b = theirs.executeQuery();
+                            same(columns(a), columns(b));
+                            same(rows(a), rows(b));
+                        }
+                    }
+                }
+            });
+            check("binds parameters", () -> {
+                String sql = "SELECT race, count(*) FROM nls.women WHERE birth_year BETWEEN ? AND ? AND race <> ? GROUP BY race ORDER BY race";
+                List<List<List<Object>>> both = new ArrayList<>();
+                for (Connection each : new Connection[] {connection, real}) {
+                    List<List<Object>> found = new ArrayList<>();
+                    try (PreparedStatement statement = each.prepareStatement(sql)) {
+                        for (int run = 0; run < 10; run++) {
+                            statement.setInt(1, 1944);
+                            statement.setInt(2, 1945 + run);
+                            statement.setString(3, "nobody's");
+                            found.addAll(rows(statement.executeQuery()));
+                        }
+                    }
+                    try (PreparedStatement statement = each.prepareStatement(
+                            "SELECT count(*) FROM nls.interviews WHERE hourly_wage < ? AND experience_years < ? AND year > extract(year from ?::date)")) {
+                        for (int run = 0; run < 6; run++) {
+                            statement.setBigDecimal(1, new BigDecimal("7.25"));
+                            statement.setDouble(2, 9.5);
+                            statement.setDate(3, java.sql.Date.valueOf("1972-02-29"));
+                            found.addAll(rows(statement.executeQuery()));
+                        }
+                    }
+                    try (PreparedStatement statement = each.prepareStatement(
+                            "SELECT count(*) FROM nls.women WHERE (?::text IS NULL OR race = ?) AND birth_year > ?")) {
+                        statement.setNull(1, Types.VARCHAR);
+                        statement.setNull(2, Types.VARCHAR);
+                        statement.setLong(3, 1948);
+                        found.addAll(rows(statement.executeQuery()));
+                    }
+                    both.add(found);
+                }
+                same(both.get(0), both.get(1));
+            });
+            check("fetches in batches", () -> {
+                String sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY year, race ORDER BY year, race";
+                connection.setAutoCommit(false);
+                try (Statement statement = connection.createStatement(); Statement theirs = real.createStatement()) {
+                    statement.setFetchSize(7);
+                    same(rows(statement.executeQuery(sql)), rows(theirs.executeQuery(sql)));
+                    statement.setMaxRows(5);
+                    same(rows(statement.executeQuery(sql)).size(), 5);
+                    statement.setMaxRows(Integer.MAX_VALUE);
+                    same(rows(statement.executeQuery(sql)).size(), 45);
+                } finally {
+                    connection.commit();
+                    connection.setAutoCommit(true);
+                }
+            });
+            check("a refused preview leaves the connection whole", () -> {
+                SQLException error = refused("42501", () -> one(connection, "SELECT * FROM nls.women LIMIT 5"));
+                sure(error.getMessage().contains("rows of a private table") && error.getMessage().contains("count(*)"), error.getMessage());
+                same(one(connection, WOMEN), 4711L);
+                refused("42501", () -> one(connection, "DELETE FROM nls.women"));
+                refused("42601", () -> one(connection, "SELEC 1"));
+                same(one(connection, WOMEN), 4711L);
+            });
+            check("transactions and savepoints", () -> {
+                connection.setAutoCommit(false);
+                connection.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
+                same(one(connection, WOMEN), 4711L);
+                Savepoint savepoint = connection.setSavepoint("s");
+                refused("42501", () -> one(connection, "SELECT * FROM nls.women"));
+                refused("25P02", () -> one(connection, "SELECT 1"));
+                connection.rollback(savepoint);
+                same(one(connection, WOMEN), 4711L);
+                connection.releaseSavepoint(savepoint);
+                connection.commit();
+                refused("42501", () -> one(connection, "SELECT * FROM nls.women"));
+                connection.rollback();
+                same(one(connection, "SELECT 1"), 1L);
+                connection.rollback();
+                connection.setReadOnly(true);
+                same(one(connection, WOMEN), 4711L);
+                connection.rollback();
+                connection.setReadOnly(false);
+                connection.setAutoCommit(true);
+            });
+            check("several statements and none", () -> {
+                try (Statement statement = connection.createStatement()) {
+                    sure(statement.execute("SELECT 1; " + WOMEN), "the first result");
+                    sure(statement.getMoreResults(), "the second result");
+                    ResultSet rows = statement.getResultSet();
+                    rows.next();
+                    same(rows.getLong(1), 4711L);
+                    sure(!statement.execute(""), "an empty query has no rows");
+                }
+            });
+            check("notices tell the charge", () -> {
+                try (Statement statement = connection.createStatement()) {
+                    statement.executeQuery(WOMEN);
+                    SQLWarning warning = statement.getWarnings();
+                    sure(warning != null && warning.getMessage().contains("privacy cost"), warning);
+                    System.out.println("       " + warning.getMessage());
+                }
+            });
+            check("a working statement is cancelled", () -> {
+                try (Statement statement = connection.createStatement()) {
+                    long[] sent = {0};
+                    Thread thread = new Thread(() -> {
+                        try {
+                            Thread.sleep(700);
+                            sent[0] = System.nanoTime();
+                            statement.cancel();
+                        } catch (Exception error) {
+                            error.printStackTrace();
+                        }
+                    });
+                    thread.start();
+                    refused("57014", () -> statement.executeQuery(SLOW));
+                    double waited = (System.nanoTime() - sent[0]) / 1e9;
+                    thread.join();
+                    sure(waited < 2, waited);
+                    statement.setQueryTimeout(1);
+                    refused("57014", () -> statement.executeQuery(SLOW));
+                }
+                same(one(connection, "SELECT 1"), 1L);
+            });
+            check("COPY is refused politely", () -> {
+                var copy = connection.unwrap(org.postgresql.PGConnection.class).getCopyAPI();
+                refused("0A000", () -> copy.copyOut("COPY (" + WOMEN + ") TO STDOUT", new java.io.StringWriter()));
+                same(one(connection, "SELECT 1"), 1L);
+            });
+            check("metadata is answered or refused politely", () -> {
+                DatabaseMetaData meta = connection.getMetaData();
+                Map<String, Check> calls = new LinkedHashMap<>();
+                calls.put("getTables", () -> meta.getTables(null, "nls", "%", null));
+                calls.put("getColumns", () -> meta.getColumns(null, "nls", "women", "%"));
+                calls.put("getSchemas", () -> meta.getSchemas());
+                calls.put("getPrimaryKeys", () -> meta.getPrimaryKeys(null, "nls", "women"));
+                calls.put("getTypeInfo", () -> meta.getTypeInfo());
+                calls.put("getMaxNameLength", () -> meta.getMaxTableNameLength());
+                calls.put("getSchema", () -> connection.getSchema());
+                calls.put("metadata of a prepared statement", () -> connection.prepareStatement("SELECT race, count(*) FROM nls.women GROUP BY race").getMetaData().isNullable(1));
+                for (var call : calls.entrySet()) {
+                    try {
+                        call.getValue().run();
+                        System.out.println("       " + call.getKey() + ": answered");
+                    } catch (SQLException error) {
+                        System.out.println("       " + call.getKey() + ": " + error.getSQLState() + " " + error.getMessage().split("\n")[0]);
+                        sure(Set.of("0A000", "42501").contains(error.getSQLState()), error);
+                    }
+                    same(one(connection, "SELECT 1"), 1L);
+                }
+            });
+        }
+        check("an exhausted budget says what is needed and left", () -> {
+            try (Connection poor = veiled("user=" + System.getenv("POOR"))) {
+                SQLException error = refused("53400", () -> {
+                    for (int asked = 0; asked < 50; asked++) one(poor, WOMEN);
+                });
+                System.out.println("       " + error.getMessage().replace("\n", " | "));
+                sure(error.getMessage().contains("needs") && error.getMessage().contains("left"), error.getMessage());
+                same(one(poor, "SELECT 1"), 1L);
+                sure(poor.isValid(2), "isValid");
+            }
+        });
+        System.exit(failed ? 1 : 0);
+    }
+}

@@ -1,0 +1,98 @@
+#!/bin/sh
+# psql against pgveil: $1 is psql. Each step runs a script and looks for lines in what psql prints.
+psql=$1
+export PGCONNECT_TIMEOUT=10
+failed=0
+veiled="host=127.0.0.1 port=$VEILED_PORT dbname=nls user=analyst password=analyst"
+direct="host=127.0.0.1 port=$DIRECT_PORT dbname=nls user=postgres sslmode=disable"
+
+# step name connection script line…: every line stands in the output.
+step() {
+    name=$1 connection=$2 script=$3
+    shift 3
+    found=$(printf '%s\n' "$script" | "$psql" -X "$connection" 2>&1)
+    for line in "$@"; do
+        if ! printf '%s\n' "$found" | grep -qF -- "$line"; then
+            echo "FAILED $name: no line \`$line\` in:"
+            printf '%s\n' "$found"
+            failed=1
+            return
+        fi
+    done
+    echo "ok     $name"
+}
+
+# equal name script: pgveil and the database behind it print the same.
+equal() {
+    mine=$(printf 'SET pgveil.notices = off;\n%s\n' "$2" | "$psql" -X -q "$veiled sslmode=require" 2>&1)
+    theirs=$(printf '%s\n' "$2" | "$psql" -X -q "$direct" 2>&1)
+    if [ "$mine" = "$theirs" ]; then echo "ok     $1"; else
+        echo "FAILED $1: pgveil printed"; printf '%s\n' "$mine"; echo "and PostgreSQL"; printf '%s\n' "$theirs"; failed=1
+    fi
+}
+
+step "TLS" "$veiled sslmode=require" '\conninfo' 'SSL connection (protocol: TLSv1.3'
+step "TLS with channel binding" "$veiled sslmode=require channel_binding=require" 'SELECT 1 AS one;' '   1'
+step "no TLS" "$veiled sslmode=disable" 'SELECT 1 AS one;' '   1' '(1 row)'
+step "wrong password" "$veiled password=wrong sslmode=require" '' 'FATAL:  password authentication failed for user "analyst"'
+step "unknown user" "$veiled user=nobody sslmode=require" '' 'FATAL:  password authentication failed for user "nobody"'
+step "unknown database" "$veiled dbname=elsewhere" '' 'FATAL:  database "elsewhere" does not exist'
+step "who it is" "$veiled" 'SELECT version(); SHOW server_version; SHOW transaction_isolation;' ' PostgreSQL ' ' server_version ' 'read committed'
+step "charge" "$veiled" 'SELECT count(*) FROM nls.women;' 'NOTICE:  privacy cost: ' '% of your budget is left' ' 4711'
+step "refused preview, then on" "$veiled" 'SELECT * FROM nls.women LIMIT 5;
+SELECT count(*) FROM nls.women;' 'ERROR:  rows of a private table are not shown' 'DETAIL:  ' ' 4711'
+step "sqlstate" "$veiled" '\set VERBOSITY verbose
+SELECT * FROM nls.women LIMIT 5;' 'ERROR:  42501: '
+step "syntax error with its place" "$veiled" 'SELECT count(*) FROMM nls.women;' 'ERROR:  syntax error' 'LINE 1: ' '^'
+step "failed transaction" "$veiled" 'BEGIN;
+SELECT 1/0;
+SELECT 1;
+COMMIT;
+SELECT 7 AS seven;' 'ERROR:  division by zero' 'ERROR:  current transaction is aborted' 'ROLLBACK' '     7'
+step "savepoint" "$veiled" 'BEGIN;
+SAVEPOINT s;
+SELECT * FROM nls.women;
+ROLLBACK TO s;
+SELECT count(*) FROM nls.women;
+COMMIT;' 'SAVEPOINT' 'ROLLBACK' ' 4711' 'COMMIT'
+step "ON_ERROR_ROLLBACK" "$veiled" '\set ON_ERROR_ROLLBACK on
+BEGIN;
+SELECT * FROM nls.women;
+SELECT count(*) FROM nls.women;
+COMMIT;' ' 4711' 'COMMIT'
+step "warning outside a transaction" "$veiled" 'COMMIT;' 'WARNING:  there is no transaction in progress'
+step "exhausted budget" "$veiled user=$POOR" "$(yes 'SELECT count(*) FROM nls.women;' | head -40) SELECT 8 AS eight;" \
+    'ERROR:  privacy budget exhausted: this query needs' ' is left' '     8'
+step "explain" "$veiled" 'EXPLAIN SELECT count(*) FROM nls.women;' 'QUERY PLAN' 'Cost: '
+step "copy" "$veiled" 'COPY (SELECT count(*) FROM nls.women) TO STDOUT;
+\copy nls.women TO /dev/null
+SELECT 9 AS nine;' 'ERROR:  COPY TO is not supported by pgveil' '    9'
+step "settings" "$veiled options=-cpgveil.notices=off" 'SHOW pgveil.notices;
+SET pgveil.epsilon = 99;
+SELECT count(*) FROM nls.women;' ' off' 'ERROR:  pgveil.epsilon may be at most 1 here'
+step "PREPARE is refused" "$veiled" 'PREPARE p AS SELECT 1;
+SELECT 3 AS three;' '     3'
+equal "several statements" 'SELECT 1\; SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race;
+;
+SELECT 2;'
+equal "what a pool sends between two users" 'SELECT pg_advisory_unlock_all()\; CLOSE ALL\; UNLISTEN *\; RESET ALL;
+DISCARD ALL;'
+equal "groups" 'SELECT year, count(*), count(*) / 2.0 AS half FROM nls.interviews GROUP BY year ORDER BY year;'
+equal "crosstab" 'SELECT race, college_graduate, count(*) FROM nls.women GROUP BY 1, 2 ORDER BY 1, 2 \crosstabview'
+equal "gset" 'SELECT count(*) AS n FROM nls.women \gset
+\echo :n'
+equal "public rows" 'SELECT * FROM nls.industries ORDER BY 1;'
+
+# Ctrl-C.
+"$psql" -X "$veiled" -c 'SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations b, nls.industries c, nls.occupations d, nls.industries e' \
+    >"$HOME/psql-cancel" 2>&1 &
+sleep 1.5
+kill -INT $!
+wait $!
+if grep -q 'canceling statement due to user request' "$HOME/psql-cancel"; then echo "ok     Ctrl-C"; else echo "FAILED Ctrl-C"; cat "$HOME/psql-cancel"; failed=1; fi
+
+echo "metadata commands, for the record:"
+for command in '\d' '\dt nls.*' '\l' '\dn' '\du' '\d nls.women' '\df' '\dx' 'SELECT 1 \gdesc'; do
+    echo "       $command: $(printf '%s\n' "$command" | "$psql" -X "$veiled" 2>&1 | head -1)"
+done
+exit $failed

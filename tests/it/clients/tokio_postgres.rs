@@ -1,0 +1,122 @@
+//! tokio-postgres: everything by the extended protocol in binary, portals with row limits, cancel, TLS with channel binding.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::config::{ChannelBinding, SslMode};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::stage::{Stage, poor};
+
+const WOMEN: &str = "SELECT count(*) FROM nls.women";
+const SLOW: &str =
+    "SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations b, nls.industries c, nls.occupations d, nls.industries e";
+
+fn config(stage: &Stage, user: &str) -> Config {
+    let mut config = Config::new();
+    config.host("localhost").hostaddr(stage.veiled.ip()).port(stage.veiled.port()).user(user).password("analyst").dbname("nls");
+    config
+}
+
+/// A client, and the messages that no statement waits for.
+async fn plain(config: &Config) -> (Client, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let (client, mut connection) = config.clone().ssl_mode(SslMode::Disable).connect(NoTls).await.unwrap();
+    let (sender, notices) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut messages = futures::stream::poll_fn(move |context| connection.poll_message(context));
+        while let Some(Ok(message)) = messages.next().await {
+            if let AsyncMessage::Notice(notice) = message {
+                let _ = sender.send(notice.message().to_owned());
+            }
+        }
+    });
+    (client, notices)
+}
+
+fn tls(stage: &Stage) -> MakeRustlsConnect {
+    let mut roots = RootCertStore::empty();
+    roots.add(stage.certificate.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    MakeRustlsConnect::new(versions.with_root_certificates(roots).with_no_client_auth())
+}
+
+async fn state(future: impl Future<Output = Result<impl Sized, tokio_postgres::Error>>) -> SqlState {
+    match future.await {
+        Ok(_) => panic!("it was not refused"),
+        Err(error) => error.code().unwrap_or_else(|| panic!("{error}")).clone(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokio_postgres() {
+    let stage = Stage::shared().await;
+    let analyst = config(&stage, "analyst");
+
+    let mut bound = analyst.clone();
+    let (secure, connection) = bound.ssl_mode(SslMode::Require).channel_binding(ChannelBinding::Require).connect(tls(&stage)).await.unwrap();
+    tokio::spawn(connection);
+    assert_eq!(secure.query_one(WOMEN, &[]).await.unwrap().get::<_, i64>(0), 4711);
+    assert_eq!(state(analyst.clone().password("wrong").connect(NoTls)).await, SqlState::INVALID_PASSWORD);
+    assert_eq!(state(analyst.clone().dbname("elsewhere").connect(NoTls)).await, SqlState::INVALID_CATALOG_NAME);
+
+    let (mut client, mut notices) = plain(&analyst).await;
+    let statement = client.prepare("SELECT race, count(*), avg(age)::float8, count(*) > 1 FROM nls.women JOIN nls.interviews USING (woman_id) WHERE year < $1 AND race <> $2 GROUP BY race").await.unwrap();
+    assert_eq!(statement.params(), [Type::INT2, Type::TEXT]);
+    let types: Vec<_> = statement.columns().iter().map(|c| (c.name().to_owned(), c.type_().clone())).collect();
+    let named = |name: &str, kind: Type| (name.to_owned(), kind);
+    assert_eq!(types, [named("race", Type::TEXT), named("count", Type::INT8), named("avg", Type::FLOAT8), named("?column?", Type::BOOL)]);
+    assert!(notices.try_recv().is_err(), "to prepare is free");
+    for _ in 0..10 {
+        assert_eq!(client.query(&statement, &[&1975_i16, &"other"]).await.unwrap().len(), 2);
+        assert!(notices.recv().await.unwrap().contains("privacy cost"));
+    }
+
+    // One portal, read in three parts, is one question.
+    while notices.try_recv().is_ok() {}
+    let transaction = client.transaction().await.unwrap();
+    let portal = transaction.bind("SELECT year, count(*) FROM nls.interviews GROUP BY year", &[]).await.unwrap();
+    let mut read = Vec::new();
+    for _ in 0..3 {
+        read.push(transaction.query_portal(&portal, 7).await.unwrap().len());
+    }
+    assert_eq!(read, [7, 7, 1]);
+    let mut costs = 0;
+    while let Ok(notice) = notices.try_recv() {
+        costs += usize::from(notice.contains("privacy cost"));
+    }
+    assert_eq!(costs, 1);
+    assert_eq!(state(transaction.query("SELECT * FROM nls.women LIMIT 5", &[])).await, SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(state(transaction.query("SELECT 1", &[])).await, SqlState::IN_FAILED_SQL_TRANSACTION);
+    transaction.rollback().await.unwrap();
+
+    let token = client.cancel_token();
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        token.cancel_query(NoTls).await.unwrap();
+        Instant::now()
+    };
+    let (ended, cancelled) = tokio::join!(state(client.query(SLOW, &[])), cancel);
+    assert_eq!(ended, SqlState::QUERY_CANCELED);
+    assert!(cancelled.elapsed() < Duration::from_secs(2));
+    assert_eq!(state(client.copy_out("COPY nls.women TO STDOUT")).await, SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(client.simple_query("").await.unwrap().len(), 0);
+    // Pipelined: both are sent before either is answered.
+    let (one, two) = tokio::join!(client.query_one("SELECT 1::int8", &[]), client.query_one(WOMEN, &[]));
+    assert_eq!((one.unwrap().get::<_, i64>(0), two.unwrap().get::<_, i64>(0)), (1, 4711));
+
+    let (client, _notices) = plain(&config(&stage, &poor("tokio"))).await;
+    let spend = async {
+        for _ in 0..50 {
+            client.query(WOMEN, &[]).await?;
+        }
+        Ok(())
+    };
+    assert_eq!(state(spend).await, SqlState::CONFIGURATION_LIMIT_EXCEEDED);
+    assert_eq!(client.query_one("SELECT 1", &[]).await.unwrap().get::<_, i32>(0), 1);
+}
