@@ -201,7 +201,9 @@ impl Resolver<'_> {
                 ast::SelectItem::Wildcard(options) if *options == ast::WildcardAdditionalOptions::default() => {
                     named.extend(scope.visible().map(|c| Named { merged: false, ..c.clone() }));
                 }
-                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options)
+                    if *options == ast::WildcardAdditionalOptions::default() =>
+                {
                     let alias = names_of(name)?.pop().unwrap_or_default();
                     let item = scope
                         .items

@@ -118,6 +118,11 @@ pub fn call(function: &str, mut arguments: Vec<ast::Expr>) -> ast::Expr {
         // The parser has nodes of its own for these.
         ("floor", Some(expr)) => ast::Expr::Floor { expr: Box::new(expr), field },
         ("ceil", Some(expr)) => ast::Expr::Ceil { expr: Box::new(expr), field },
+        ("substr", last) => {
+            let mut all = arguments.into_iter().chain(last).map(Box::new);
+            let (expr, substring_from, substring_for) = (all.next().unwrap_or_else(|| Box::new(null())), all.next(), all.next());
+            ast::Expr::Substring { expr, substring_from, substring_for, special: true, shorthand: true }
+        }
         (_, last) => {
             arguments.extend(last);
             ast::Expr::Function(function_of(function, arguments))

@@ -1,5 +1,6 @@
 //! Integration tests: one binary, one module a subject.
 
+mod attack;
 mod catalog;
 mod cli;
 mod clients;
