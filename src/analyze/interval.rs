@@ -109,8 +109,11 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
     let a = arguments.first().copied().unwrap_or(Interval::ALL);
     let b = arguments.get(1).copied().unwrap_or(Interval::ALL);
     match function {
-        F::Add | F::DatePlusDays => outward(a.lo + b.lo, a.hi + b.hi),
-        F::Subtract | F::DateDifference | F::DateMinusDays => outward(a.lo - b.hi, a.hi - b.lo),
+        F::Add => outward(a.lo + b.lo, a.hi + b.hi),
+        F::Subtract | F::DateDifference => outward(a.lo - b.hi, a.hi - b.lo),
+        // Brought back to years 1 to 9999, whatever is added.
+        F::DatePlusDays => dates(a.lo + b.lo, a.hi + b.hi),
+        F::DateMinusDays => dates(a.lo - b.hi, a.hi - b.lo),
         F::Multiply => multiply(a, b),
         F::Divide => divide(a, b, result),
         F::Modulo => modulo(a, b),
@@ -143,6 +146,17 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual => Interval::ALL,
         F::Lower | F::Upper | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => Interval::ALL,
     }
+}
+
+fn dates(lo: f64, hi: f64) -> Interval {
+    let (first, last) = (f64::from(DAYS.0), f64::from(DAYS.1));
+    Interval::new(if lo.is_nan() { first } else { lo.clamp(first, last) }, if hi.is_nan() { last } else { hi.clamp(first, last) })
+}
+
+/// The year of a date in days, or of a timestamp in microseconds; no further than the calendar's arithmetic goes.
+pub fn year(value: f64, data_type: &Type) -> i32 {
+    let per_day = if *data_type == Type::Date { 1.0 } else { MICROS_PER_DAY as f64 };
+    crate::resolve::literal::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
 }
 
 fn multiply(a: Interval, b: Interval) -> Interval {

@@ -1,5 +1,7 @@
 //! Logs to stderr: pgveil's own events only.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::filter::{EnvFilter, FilterFn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt};
@@ -17,7 +19,7 @@ pub fn start() {
         EnvFilter::new(DEFAULT)
     });
     let ours = FilterFn::new(|metadata| metadata.target() == "pgveil" || metadata.target().starts_with("pgveil::"));
-    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false).with_filter(ours);
+    let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_target(false).with_filter(ours);
     let subscriber = Registry::default().with(filter).with(layer);
     // A second start, in tests, changes nothing.
     let _ = tracing::subscriber::set_global_default(subscriber);

@@ -14,7 +14,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::literal::{civil_from_days, integer_range};
+use crate::resolve::literal::integer_range;
 use crate::resolve::{ColumnId, Expr, Node};
 
 /// Longest text that an operation on strings works on.
@@ -449,8 +449,7 @@ fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], resul
 }
 
 fn part_range(field: &str, operand: Interval, data_type: &Type) -> Interval {
-    let per_day = if *data_type == Type::Date { 1.0 } else { 86_400_000_000.0 };
-    let year = |value: f64| civil_from_days((value / per_day).floor() as i32).0;
+    let year = |value: f64| crate::analyze::interval::year(value, data_type);
     date_part(field, operand.is_finite().then(|| (year(operand.lo), year(operand.hi))))
 }
 

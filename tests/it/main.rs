@@ -3,6 +3,7 @@
 mod catalog;
 mod cli;
 mod clients;
+mod crash;
 mod golden;
 mod harness;
 mod invariants;

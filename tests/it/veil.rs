@@ -37,7 +37,7 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
+pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
     let share = policy.privacy.threshold_share;
     let cap =
         Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
@@ -103,7 +103,7 @@ impl Veil {
     }
 }
 
-async fn load(client: &tokio_postgres::Client) {
+pub async fn load(client: &tokio_postgres::Client) {
     let folder = std::path::Path::new("data/nls_young_women");
     let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
     let tables: String = schema.lines().filter(|l| !l.starts_with('\\') && !l.starts_with("ANALYZE")).collect::<Vec<_>>().join("\n");

@@ -15,11 +15,22 @@ pub async fn holds(world: &World, plan: &Plan, random: &mut Random) -> Result<()
         let (Some(sql), Some(price)) = (release.sql(), release.price()) else { continue };
         calibrated(price)?;
         let whole = world.run(sql, release.keys().len()).await?;
+        nobody(world, release, sql).await?;
         for unit in [HEAVY, 1 + random.below(UNITS + 1), 1 + random.below(UNITS)] {
             unit_within(world, release, sql, &whole, unit).await?;
         }
     }
     Ok(())
+}
+
+/// Rows that belong to no unit add nothing: no bound would hold for them.
+pub async fn nobody(world: &World, release: &ReleasePlan, sql: &str) -> Result<(), String> {
+    world.without_anybody().await;
+    let left = world.run(sql, release.keys().len()).await;
+    world.back().await;
+    let silent = |(_, values): (_, &Vec<BigInt>)| values.iter().all(|v| *v == BigInt::ZERO);
+    let left = left?;
+    if left.len() <= usize::from(release.keys().is_empty()) && left.iter().all(silent) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}\n{sql}")) }
 }
 
 pub async fn unit_within(world: &World, release: &ReleasePlan, sql: &str, whole: &Groups, unit: usize) -> Result<(), String> {

@@ -167,12 +167,8 @@ async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
     }
     let mut compared = 0;
     for expression in all {
-        // Past 1e100 every float8 is clamped, as documented.
-        let expression = expression.replace("1e50", "1e5").replace("1e20", "1e2").replace("1e-40", "1e-4");
-        // A clamped float4 is a float8: as a numeric it shows the digits of its binary value.
-        if expression.contains("f4") && expression.contains("numeric") {
-            continue;
-        }
+        // Past 1e100 every float8 is clamped, as documented; four-byte floats are followed in eight bytes (the engine refuses where the column's type differs).
+        let expression = expression.replace("1e50", "1e5").replace("1e20", "1e2").replace("1e-40", "1e-4").replace("f4", "f8");
         for shown in [expression.clone(), format!("trim_scale({expression})")] {
             let plain = format!("SELECT ({shown})::text AS k, count(*) FROM w.people GROUP BY ({shown})");
             let Ok(plain) = world.run(&plain, 1).await else { continue };
@@ -193,13 +189,23 @@ async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
     assert!(compared > 250, "{compared}");
 }
 
-async fn tame(world: &World) {
+/// Rows inside every bound: twenty units with three visits each and an item a visit.
+pub async fn tame(world: &World) {
     let rows = "TRUNCATE w.people, w.visits, w.items; INSERT INTO w.people
          SELECT g, g * 3 - 9, g % 51, g - 10, g * 100, g * 7 - 30, g * 1.25, g / 4.0 - 2, g / 3.0 - 3, g / 2.0, g * 1.5 - 7, g / 250.0::float4,
              g % 3 = 0, 'Text ' || g, 'v' || g % 4, (ARRAY['a', 'b', 'it''s'])[1 + g % 3], date '2000-01-01' + g * 20, date '1999-12-20' + g,
              timestamp '2000-01-01 10:00' + g * interval '1 day', timestamp '1999-11-30 23:59:59' + g * interval '30 hours', g % 7 - 3
          FROM generate_series(1, 20) g";
     world.client.batch_execute(rows).await.unwrap();
+    world
+        .client
+        .batch_execute(
+            "INSERT INTO w.visits SELECT 100 * n + p.id, p.id, (ARRAY['x', 'y', 'q', NULL])[1 + (n + p.id) % 4], p.s2, (p.i4 + n * 7) % 51, p.j4, p.i8, p.j8,
+                 p.n2, p.nn, p.nb, p.f8, p.g8, p.f4, p.b, p.tx, p.vc, p.kd, p.d, p.dd, p.ts, p.tt, p.ni FROM w.people p, generate_series(1, 3) n;
+             INSERT INTO w.items SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, vc, kd, d, dd, ts, tt, ni FROM w.visits WHERE id % 3 > 0;",
+        )
+        .await
+        .unwrap();
     // Bounds of the unit's own column do not matter here; every fourth row is NULL where it may be.
     world
         .client

@@ -42,12 +42,12 @@ pub const HEAVY: usize = 7;
 /// Integers of one statement's groups, by key.
 pub type Groups = BTreeMap<Vec<Option<String>>, Vec<BigInt>>;
 
-#[expect(dead_code, reason = "held for the tests that open an engine on it")]
 pub struct World {
     pub client: Client,
     pub policy: Policy,
     pub database: String,
-    pub server: Arc<Server>,
+    /// Stopped when the last test that shares it ends.
+    _server: Arc<Server>,
 }
 
 impl World {
@@ -64,10 +64,16 @@ impl World {
              INSERT INTO w.notes VALUES ('x', 1), ('x', 2), ('y', 3), (NULL, 4), ('z', NULL);"
         );
         client.batch_execute(&schema).await.unwrap();
-        client.batch_execute(PINNED).await.unwrap();
         let file = File::parse("w.yaml", &POLICY.replace("RULES", RULES), |_| None).unwrap();
         let policy = check(&file, &load(&client).await.unwrap(), &client).await.unwrap().policy;
-        Self { client, policy, database, server }
+        let world = Self { client, policy, database, _server: server };
+        world.pin().await;
+        world
+    }
+
+    /// The settings that `execute` pins.
+    pub async fn pin(&self) {
+        self.client.batch_execute(PINNED).await.unwrap();
     }
 
     /// Plans as an engine would, for accounts in one of the states that choose the mechanism.
@@ -110,6 +116,14 @@ impl World {
              DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
         );
         self.client.batch_execute(&delete).await.unwrap();
+    }
+
+    /// Inside a transaction: rows remain only where no unit can be found for them.
+    pub async fn without_anybody(&self) {
+        let delete = "BEGIN; SET LOCAL session_replication_role = replica;
+             DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person IS NOT NULL;
+             DELETE FROM w.visits WHERE person IS NOT NULL; DELETE FROM w.people";
+        self.client.batch_execute(delete).await.unwrap();
     }
 
     pub async fn back(&self) {
