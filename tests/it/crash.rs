@@ -53,11 +53,14 @@ async fn killed_between_debit_and_answer() {
         Proxy(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };
     let yaml = std::fs::read_to_string("policies/demo.yaml").unwrap();
-    let file = File::parse("policies/demo.yaml", &yaml, |name| Some(if name == "DATABASE_URL" { server.url().to_owned() } else { ledger_url.clone() })).unwrap();
+    let file =
+        File::parse("policies/demo.yaml", &yaml, |name| Some(if name == "DATABASE_URL" { server.url().to_owned() } else { ledger_url.clone() }))
+            .unwrap();
     let policy = check(&file, &pgveil::catalog::load(&client).await.unwrap(), &client).await.unwrap().policy;
     let role = policy.role("analyst").unwrap();
     let spent = async || {
-        let ledger = Ledger::open(&ledger_url, account("owner", policy.privacy.budget, &policy), &[account("analyst", role.budget, &policy)]).await.unwrap();
+        let ledger =
+            Ledger::open(&ledger_url, account("owner", policy.privacy.budget, &policy), &[account("analyst", role.budget, &policy)]).await.unwrap();
         ledger.balance("analyst").await.unwrap().spent.mu_squared
     };
 

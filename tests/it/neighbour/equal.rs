@@ -36,7 +36,8 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
     let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, world.database.clone(), version)).await.unwrap();
     shadow.mirror(&world.client).await.unwrap();
     let share = policy.privacy.threshold_share;
-    let cap = Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
+    let cap =
+        Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
     let account = |name: &str| AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap };
     let url = format!("sqlite://{}", directory.join("ledger.db").display());
     let ledger = Ledger::open(&url, account("owner"), &[account("ann")]).await.unwrap();
@@ -126,7 +127,11 @@ async fn without_noise_answers_are_postgresqls() {
         let aggregates: Vec<String> = (0..3).map(|_| grammar.aggregate()).collect();
         let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(1)) } else { String::new() };
         let items = [keys.clone(), aggregates].concat().join(", ");
-        let grouped = if keys.is_empty() { String::new() } else { format!(" GROUP BY {}", (1..=keys.len()).map(|i| i.to_string()).collect::<Vec<_>>().join(", ")) };
+        let grouped = if keys.is_empty() {
+            String::new()
+        } else {
+            format!(" GROUP BY {}", (1..=keys.len()).map(|i| i.to_string()).collect::<Vec<_>>().join(", "))
+        };
         let sql = format!("SELECT {items} FROM {from}{condition}{grouped}").replace("1e50", "1e5").replace("f4", "f8");
         let Some(expected) = plain(&world, &sql).await else { continue };
         let ours = match asked(&engine, &sql).await {
