@@ -131,9 +131,6 @@ impl Resolver<'_> {
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
                 self.open_function(name, args, *with_ordinality, alias.as_ref(), environment)
             }
-            ast::TableFactor::Function { lateral: false, name, args, with_ordinality, alias } => {
-                self.open_function(name, args, *with_ordinality, alias.as_ref(), environment)
-            }
             ast::TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_offset_alias: None, with_ordinality } => {
                 Ok(ast::TableFactor::UNNEST {
                     alias: alias.clone(),
@@ -201,7 +198,18 @@ impl Resolver<'_> {
             return Err(unsupported_above("this function in FROM"));
         }
         let args = arguments.iter().map(|a| self.above_argument(a, environment, &mut Above::Open)).collect::<Result<_, _>>()?;
-        Ok(ast::TableFactor::Function { lateral: false, name: name.clone(), args, with_ordinality, alias: alias.cloned() })
+        Ok(ast::TableFactor::Table {
+            name: name.clone(),
+            alias: alias.cloned(),
+            args: Some(ast::TableFunctionArgs { args, settings: None }),
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        })
     }
 
     pub(super) fn open_values(&mut self, values: &ast::Values, environment: &Environment) -> Result<ast::Values, Refusal> {

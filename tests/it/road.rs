@@ -52,6 +52,7 @@ async fn answers_without_noise_equal_postgresql() {
         "SELECT (SELECT count(*) FROM nls.women) AS women, (SELECT count(*) FROM nls.interviews) AS interviews",
         "SELECT count(*) FROM nls.women WHERE 100 % (birth_year - 1900) = 6 AND race LIKE 'w%'",
         "SELECT count(*) FROM nls.interviews WHERE ln(hourly_wage) > 1 AND sqrt(hourly_wage) < 4",
+        "SELECT g.n, count(*) FROM generate_series(1, 3) AS g(n) GROUP BY g.n ORDER BY 1",
         "SELECT count(DISTINCT CASE WHEN union_member = 1 THEN woman_id END) FROM nls.interviews",
     ];
     for sql in questions {

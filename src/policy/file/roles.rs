@@ -43,7 +43,7 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
     let budget = fields
         .required("budget", "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask", findings)
         .and_then(|node| privacy::budget(node, &format!("the budget of {who}"), owner.map(|p| p.accounting), findings).map(|b| (node, b)));
-    fields.not_offered("reuse", "every role gets the stored answer to a question it asked before", findings);
+    fields.not_offered("reuse", "every question is answered and charged anew", findings);
     fields.not_offered("settings", "defaults are set by the client", findings);
     fields.done(findings);
     if let (Some((node, budget)), Some(owner)) = (budget, owner)
