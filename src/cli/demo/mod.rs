@@ -138,7 +138,7 @@ fn not_the_demo(failure: Failure, url: Option<&str>) -> Failure {
 }
 
 /// A role that may only SELECT, for the throw-away server.
-async fn reader(admin: &Config, engine: Engine) -> Result<Config, Failure> {
+async fn reader(admin: &Config) -> Result<Config, Failure> {
     let connected = connect(admin).await.map_err(start::unreachable_database)?;
     let grants = format!(
         "CREATE ROLE {READER} LOGIN; GRANT USAGE ON SCHEMA nls TO {READER}; GRANT SELECT ON ALL TABLES IN SCHEMA nls TO {READER}; \
@@ -148,11 +148,8 @@ async fn reader(admin: &Config, engine: Engine) -> Result<Config, Failure> {
     connected.close().await;
     granted.map_err(Failure::new)?;
     let mut config = admin.clone();
-    match engine {
-        Engine::Native => config.user(READER),
-        // The one session of the embedded engine is its superuser's, which takes the role at its start.
-        Engine::Embedded => config.options(format!("-c role={READER}")),
-    };
+    // The embedded engine, whose one session is its superuser's, takes a start-up user as a role.
+    config.user(READER);
     Ok(config)
 }
 
