@@ -30,7 +30,11 @@ pub async fn nobody(world: &World, release: &ReleasePlan, sql: &str) -> Result<(
     world.back().await;
     let silent = |(_, values): (_, &Vec<BigInt>)| values.iter().all(|v| *v == BigInt::ZERO);
     let left = left?;
-    if left.len() <= usize::from(release.keys().is_empty()) && left.iter().all(silent) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}\n{sql}")) }
+    if left.len() <= usize::from(release.keys().is_empty()) && left.iter().all(silent) {
+        Ok(())
+    } else {
+        Err(format!("rows of nobody count: {left:?}\n{sql}"))
+    }
 }
 
 pub async fn unit_within(world: &World, release: &ReleasePlan, sql: &str, whole: &Groups, unit: usize) -> Result<(), String> {

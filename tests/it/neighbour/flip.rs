@@ -1,8 +1,8 @@
 //! The same statement under other plans and another physical order: the same digits.
 
+use super::grammar;
 use super::random::{Random, seeds};
 use super::world::World;
-use super::grammar;
 
 const PLANS: &[&str] = &[
     "SET enable_seqscan = off",
