@@ -195,3 +195,20 @@ async fn not_valid_check_not_trusted() {
     groups(&world, "SELECT count(100 / (j4 + 2147483647 + 1)) FROM people WHERE j4 > 0").await;
     groups(&world, "SELECT count(*) FROM (SELECT * FROM people WHERE i4 <> 0) p WHERE 100 / i4 > 3 OR 5 % (i4 - 1) = 1").await;
 }
+
+/// Open: columns of two collations in one comparison fail on the first row that meets both. Needs the collation in `policy::Column`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "open: two collations in one expression"]
+async fn two_collations_in_one_comparison() {
+    let world = world().await;
+    world
+        .client
+        .batch_execute(
+            "ALTER TABLE w.people ALTER tx TYPE text COLLATE \"C\", ALTER vc TYPE varchar(10) COLLATE \"POSIX\"; UPDATE w.people SET vc = 'a'",
+        )
+        .await
+        .unwrap();
+    for condition in ["tx = vc", "tx < vc", "greatest(tx, vc) = 'a'", "nullif(tx, vc) IS NULL", "lower(coalesce(tx, vc)) = 'a'"] {
+        groups(&world, &format!("SELECT count(*) FROM people WHERE {condition}")).await;
+    }
+}
