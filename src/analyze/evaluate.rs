@@ -169,7 +169,7 @@ fn float(value: &Scalar) -> Result<f64, NotEvaluable> {
 }
 
 /// A float8 as PostgreSQL prints it (shortest form), where no exponent is needed.
-fn float_text(value: f64) -> Result<String, NotEvaluable> {
+pub fn float_text(value: f64) -> Result<String, NotEvaluable> {
     if value == 0.0 {
         return Ok("0".to_owned());
     }

@@ -36,7 +36,7 @@ impl Keys<'_> {
     /// # Errors
     /// 0A000 where neither rule can hold for the key's type.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
-        if let Some(domain) = self.domain(expr) {
+        if let Some(domain) = self.domain(expr).and_then(|values| canonical(values, &expr.data_type)) {
             return Ok(KeyRule::Domain(domain));
         }
         let deterministic = expr.columns().iter().all(|id| self.is_deterministic(*id));
@@ -203,6 +203,26 @@ impl Keys<'_> {
             },
         }
     }
+}
+
+/// Equal numbers as one value, spelled as PostgreSQL prints it; `None` where a float8 would need an exponent.
+fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option<Vec<Option<Scalar>>> {
+    let mut domain: Vec<Option<Scalar>> = Vec::with_capacity(values.len());
+    let mut seen = std::collections::HashSet::new();
+    for value in values {
+        let value = match (value, data_type) {
+            (Some(Scalar::Decimal(text)), Type::Numeric(_)) => {
+                let trimmed = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+                Some(Scalar::Decimal(if matches!(trimmed, "-0" | "-" | "") { "0".to_owned() } else { trimmed.to_owned() }))
+            }
+            (Some(Scalar::Decimal(text)), Type::Float8) => Some(Scalar::Decimal(super::evaluate::float_text(text.parse().ok()?).ok()?)),
+            (value, _) => value,
+        };
+        if seen.insert(format!("{value:?}")) {
+            domain.push(value);
+        }
+    }
+    Some(domain)
 }
 
 /// Every mention of the column is inside a field or truncation of a day or longer.
