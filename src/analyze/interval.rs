@@ -109,8 +109,11 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
     let a = arguments.first().copied().unwrap_or(Interval::ALL);
     let b = arguments.get(1).copied().unwrap_or(Interval::ALL);
     match function {
-        F::Add | F::DatePlusDays => outward(a.lo + b.lo, a.hi + b.hi),
-        F::Subtract | F::DateDifference | F::DateMinusDays => outward(a.lo - b.hi, a.hi - b.lo),
+        F::Add => outward(a.lo + b.lo, a.hi + b.hi),
+        F::Subtract | F::DateDifference => outward(a.lo - b.hi, a.hi - b.lo),
+        // Brought back to years 1 to 9999, whatever is added.
+        F::DatePlusDays => dates(a.lo + b.lo, a.hi + b.hi),
+        F::DateMinusDays => dates(a.lo - b.hi, a.hi - b.lo),
         F::Multiply => multiply(a, b),
         F::Divide => divide(a, b, result),
         F::Modulo => modulo(a, b),
@@ -119,7 +122,12 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Sign => Interval::new(-1.0, 1.0),
         F::Floor => Interval::new(a.lo.floor(), a.hi.floor()),
         F::Ceiling => Interval::new(a.lo.ceil(), a.hi.ceil()),
-        F::Round | F::RoundTo | F::Truncate | F::TruncateTo => Interval::new(a.lo.floor(), a.hi.ceil()),
+        F::Round | F::Truncate => Interval::new(a.lo.floor(), a.hi.ceil()),
+        // To -2 digits, 151 becomes 200 or 100.
+        F::RoundTo | F::TruncateTo => {
+            let unit = 10f64.powf((-b.lo).clamp(0.0, 300.0)).max(1.0);
+            if b.lo.is_finite() { outward((a.lo / unit).floor() * unit, (a.hi / unit).ceil() * unit) } else { Interval::ALL }
+        }
         F::SquareRoot => outward(a.lo.max(0.0).sqrt(), a.hi.max(0.0).sqrt()),
         // The smallest positive float8 is above 1e-324, the smallest numeric that a scan lets through is 1e-16 or its own scale.
         F::NaturalLog => outward(if a.lo > 0.0 { a.lo.ln() } else { -38_000.0 }, a.hi.max(1e-300).ln()),
@@ -138,6 +146,17 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual => Interval::ALL,
         F::Lower | F::Upper | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => Interval::ALL,
     }
+}
+
+fn dates(lo: f64, hi: f64) -> Interval {
+    let (first, last) = (f64::from(DAYS.0), f64::from(DAYS.1));
+    Interval::new(if lo.is_nan() { first } else { lo.clamp(first, last) }, if hi.is_nan() { last } else { hi.clamp(first, last) })
+}
+
+/// The year of a date in days, or of a timestamp in microseconds; no further than the calendar's arithmetic goes.
+pub fn year(value: f64, data_type: &Type) -> i32 {
+    let per_day = if *data_type == Type::Date { 1.0 } else { MICROS_PER_DAY as f64 };
+    crate::resolve::literal::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
 }
 
 fn multiply(a: Interval, b: Interval) -> Interval {

@@ -177,8 +177,8 @@ impl Labels<'_> {
             }
         }
         let unit = &self.policy.privacy.unit;
-        Err(Refusal::unsupported(format!("a join of private tables that does not equate their {unit}"))
-            .detail(format!("Rows of two {unit}s would meet in one row, and no bound would hold for either."))
+        Err(Refusal::unsupported(format!("a join of private tables that does not equate the {unit} they belong to"))
+            .detail("Rows of two units would meet in one row, and no bound would hold for either.")
             .hint(format!("Join on the column that identifies the {unit}, or along the foreign key that leads to it.")))
     }
 }

@@ -185,7 +185,7 @@ fn counted_unit(argument: &Expr, lineage: &Lineage, policy: &Policy) -> Result<(
     }
     let unit = &policy.privacy.unit;
     Err(Refusal::unsupported(format!("COUNT(DISTINCT …) of anything but the column that identifies the {unit}"))
-        .hint(format!("COUNT(DISTINCT {unit} id) and COUNT(*) are answered.")))
+        .hint("COUNT(*) is answered, and COUNT(DISTINCT …) of that column; GROUP BY shows the values themselves."))
 }
 
 fn finite(argument: &Expr, ranges: &Ranges<'_>, name: &str) -> Result<Interval, Refusal> {
@@ -229,7 +229,7 @@ impl Nullability<'_> {
 }
 
 /// Replaces computed columns by their definitions, to the ground.
-fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
+pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
     let node = match &expr.node {
         Node::Column(id) => match computed.iter().find(|(c, _)| c == id) {
             Some((_, definition)) => return inline(definition, computed),

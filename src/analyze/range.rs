@@ -42,8 +42,8 @@ impl Ranges<'_> {
         {
             let operand = arguments.get(1);
             let range = operand.map_or(Interval::ALL, |o| self.of(o));
-            let per_day = if operand.is_some_and(|o| o.data_type == Type::Date) { 1.0 } else { super::interval::MICROS_PER_DAY as f64 };
-            let year = |value: f64| crate::resolve::literal::civil_from_days((value / per_day).floor() as i32).0;
+            let data_type = operand.map_or(&Type::Timestamp, |o| &o.data_type);
+            let year = |value: f64| super::interval::year(value, data_type);
             return date_part(field, range.is_finite().then(|| (year(range.lo), year(range.hi))));
         }
         if matches!(function, Function::Least | Function::Greatest) {

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
 
+pub use notice::describe as describe_plan;
 pub use service::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
 
 use crate::analyze::analyze;
@@ -81,6 +82,9 @@ impl Engine {
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let privacy = &self.policy.privacy;
         let epsilon = asker.epsilon.unwrap_or(privacy.epsilon_default);
+        if epsilon.is_nan() || epsilon <= 0.0 {
+            return Err(Error::Rewrite(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "pgveil.epsilon must be a positive number")));
+        }
         if epsilon > privacy.epsilon_max {
             let ceiling = format!("pgveil.epsilon may be at most {} here", privacy.epsilon_max);
             return Err(Error::Rewrite(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, ceiling).detail("The data owner's policy sets the ceiling.")));
@@ -94,7 +98,9 @@ impl Engine {
 
     /// Pay before running: debit, execute, release, finish.
     async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken) -> Result<Released, Error> {
-        self.check_failures(asker).await?;
+        if !plan.loss().is_zero() {
+            self.check_failures(asker).await?;
+        }
         let snapshot = self.backend.snapshot(plan, self.policy.limits.statement_timeout, cancel).await.map_err(before_charge)?;
         let paid = self.debit(asker, plan).await?;
         let rows = self.run(asker, snapshot, plan, &paid, cancel).await?;
@@ -224,10 +230,12 @@ impl Service for Engine {
 }
 
 /// The session's constants, the clock read once a statement.
-fn constants(asker: &Asker) -> Constants {
+pub fn constants(asker: &Asker) -> Constants {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
     let epoch_2000 = 946_684_800_000_000;
-    Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - epoch_2000, role: asker.role.clone() }
+    let zone = asker.settings.iter().find(|(name, _)| name.eq_ignore_ascii_case("TimeZone")).map_or("UTC", |(_, zone)| zone);
+    let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"].iter().any(|known| known.eq_ignore_ascii_case(zone));
+    Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - epoch_2000, role: asker.role.clone(), is_utc }
 }
 
 fn shadow_error(error: ShadowError) -> Error {

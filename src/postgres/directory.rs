@@ -46,6 +46,14 @@ impl Directory {
         Ok(Self { path, watchdog: pipe.map(|pipe| (child, pipe)) })
     }
 
+    /// A directory of ours without a server in it.
+    ///
+    /// # Errors
+    /// Where the directory cannot be made or no `sh` can be started.
+    pub fn scratch() -> Result<Self, Error> {
+        Self::create(None, "read -r _; rm -rf -- \"$1\"", &[])
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

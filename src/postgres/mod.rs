@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use connect::{Connected, cancel, connect};
+pub use directory::Directory;
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
 pub const BINARIES_VARIABLE: &str = "PGVEIL_PG_BIN";

@@ -22,6 +22,8 @@ pub struct Constants {
     /// Microseconds since 2000-01-01 UTC.
     pub now: i64,
     pub role: String,
+    /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on the zone is refused.
+    pub is_utc: bool,
 }
 
 /// Resolves row-level expressions of one scope.
@@ -226,6 +228,11 @@ impl Expressions<'_> {
         let field = date_field(field)?;
         let operand = self.value(expr)?;
         match operand.data_type {
+            // PostgreSQL raises this at the first row that it reads: a query of private rows must not get that far.
+            Type::Date if matches!(field.as_str(), "hour" | "minute" | "second") => {
+                let message = format!("unit \"{field}\" not supported for type date");
+                return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+            }
             Type::Date | Type::Timestamp => {}
             _ => return Err(Refusal::unsupported(format!("EXTRACT from type {}", type_name(&operand.data_type)))),
         }
@@ -273,12 +280,20 @@ impl Expressions<'_> {
         match name {
             "current_timestamp" => Ok(Expr::literal(Some(Scalar::Timestamp(self.constants.now)), Type::Timestamptz)),
             "current_date" => {
+                self.require_utc("CURRENT_DATE")?;
                 let days = self.constants.now.div_euclid(86_400_000_000);
                 Ok(Expr::literal(i32::try_from(days).ok().map(Scalar::Date), Type::Date))
             }
             "current_user" | "session_user" | "user" => Ok(Expr::literal(Some(Scalar::Text(self.constants.role.clone())), Type::Text)),
             _ => Err(Refusal::unsupported(name.to_uppercase())),
         }
+    }
+
+    fn require_utc(&self, what: &str) -> Result<(), Refusal> {
+        if self.constants.is_utc {
+            return Ok(());
+        }
+        Err(Refusal::unsupported(format!("{what} in a session whose TimeZone is not UTC")).hint("Send SET TimeZone = 'UTC' first."))
     }
 
     /// A call of the catalogue, its arguments cast as PostgreSQL would.
@@ -290,6 +305,9 @@ impl Expressions<'_> {
             let types = types.iter().map(type_name).collect::<Vec<_>>().join(", ");
             return Err(Refusal::unsupported(format!("{name}({types})")).hint("Only functions and operators of the catalogue touch private rows."));
         };
+        if entry.arguments.contains(&Kind::Timestamptz) {
+            self.require_utc(name)?;
+        }
         let mut cast = Vec::with_capacity(arguments.len());
         for (argument, kind) in arguments.into_iter().zip(entry.arguments) {
             let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8) && integer_range(&argument.data_type).is_some();

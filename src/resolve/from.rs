@@ -164,7 +164,7 @@ impl Resolver<'_> {
     fn rows_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
         let ast::Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
         let refused = |what: &str| {
-            Err(Refusal::unsupported(format!("{what} over rows of a private table"))
+            Err(Refusal::unsupported(format!("{what} in a derived table"))
                 .hint("Which rows would be kept depends on other people's rows; filter with WHERE instead."))
         };
         if order_by.is_some() {
@@ -201,7 +201,9 @@ impl Resolver<'_> {
                 ast::SelectItem::Wildcard(options) if *options == ast::WildcardAdditionalOptions::default() => {
                     named.extend(scope.visible().map(|c| Named { merged: false, ..c.clone() }));
                 }
-                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options)
+                    if *options == ast::WildcardAdditionalOptions::default() =>
+                {
                     let alias = names_of(name)?.pop().unwrap_or_default();
                     let item = scope
                         .items

@@ -33,8 +33,17 @@ use crate::refusal::Refusal;
 /// 42P01, 42703, 42702, 42803 as PostgreSQL; 42501 where rows of a private table would be shown; 0A000 for constructs without a known sound answer.
 pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String], constants: &Constants) -> Result<Query, Refusal> {
     let empty = probe::has_limit_zero(&statement.0);
-    let mut resolver =
-        Resolver { policy, search_path, constants, columns: Vec::new(), releases: Vec::new(), public_tables: Vec::new(), scans: 0, empty };
+    let mut resolver = Resolver {
+        policy,
+        search_path,
+        constants,
+        columns: Vec::new(),
+        releases: Vec::new(),
+        public_tables: Vec::new(),
+        scans: 0,
+        empty,
+        subqueries: 0,
+    };
     let outer = resolver.open_query(&statement.0, &query::Environment::default())?;
     let Resolver { columns, releases, public_tables, .. } = resolver;
     Ok(Query { outer: Box::new(outer), releases, columns, public_tables })
@@ -51,6 +60,8 @@ struct Resolver<'a> {
     scans: usize,
     /// Within a part whose result is empty whatever the tables hold: private tables stand for their empty twins in the shadow.
     empty: bool,
+    /// How many subqueries of expressions are open: in them, names of the queries around are in sight.
+    subqueries: usize,
 }
 
 impl Resolver<'_> {

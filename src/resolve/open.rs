@@ -3,7 +3,8 @@
 use sqlparser::ast;
 
 use super::Resolver;
-use super::outer::{Above, quoted, unsupported_above};
+use super::naming::column_name;
+use super::outer::{Above, is_session_user, quoted, unsupported_above};
 use super::query::{Environment, Named, reserved};
 use super::scope::{name_of, names_of};
 use super::tree::TableId;
@@ -47,6 +48,11 @@ impl Resolver<'_> {
 
     fn open_item(&mut self, item: &ast::SelectItem, environment: &Environment) -> Result<ast::SelectItem, Refusal> {
         match item {
+            ast::SelectItem::UnnamedExpr(ast::Expr::Function(function)) if is_session_user(function) => {
+                let expr = ast::Expr::Function(function.clone());
+                let alias = quoted(&column_name(&expr));
+                Ok(ast::SelectItem::ExprWithAlias { expr: self.above(&expr, environment, &mut Above::Open)?, alias })
+            }
             ast::SelectItem::UnnamedExpr(expr) => Ok(ast::SelectItem::UnnamedExpr(self.above(expr, environment, &mut Above::Open)?)),
             ast::SelectItem::ExprWithAlias { expr, alias } => {
                 Ok(ast::SelectItem::ExprWithAlias { expr: self.above(expr, environment, &mut Above::Open)?, alias: alias.clone() })
@@ -111,7 +117,18 @@ impl Resolver<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => self.open_table(name, alias.as_ref(), environment),
-            ast::TableFactor::Table { name, alias, args: Some(ast::TableFunctionArgs { args, settings: None }), with_ordinality, .. } => {
+            ast::TableFactor::Table {
+                name,
+                alias,
+                args: Some(ast::TableFunctionArgs { args, settings: None }),
+                with_hints,
+                version: None,
+                with_ordinality,
+                partitions,
+                json_path: None,
+                sample: None,
+                index_hints,
+            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
                 self.open_function(name, args, *with_ordinality, alias.as_ref(), environment)
             }
             ast::TableFactor::Function { lateral: false, name, args, with_ordinality, alias } => {

@@ -1,11 +1,13 @@
 //! Expressions above the cut: the analyst's own, over released and public values, through an allow-list of nodes and functions.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast;
 
 use super::Resolver;
 use super::catalogue::OUTER;
 use super::cut::Cut;
-use super::expression::{construct, type_of};
+use super::expression::{bare_name, construct, type_of};
 use super::query::Environment;
 use super::scope::names_of;
 use crate::refusal::{Refusal, sqlstate};
@@ -20,6 +22,7 @@ pub(super) enum Above<'c> {
 
 impl Resolver<'_> {
     /// Rewrites an expression above the cut, node by node; a node that is not listed is refused.
+    #[expect(clippy::too_many_lines, reason = "one arm for each form of expression that may stand above the cut")]
     pub(super) fn above(&mut self, expr: &ast::Expr, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
         if let Above::Cut(cut) = place
@@ -114,19 +117,49 @@ impl Resolver<'_> {
                     .collect::<Result<_, Refusal>>()?,
                 else_result: else_result.as_ref().map(|e| one(self, e, place)).transpose()?,
             },
-            E::Function(function) => E::Function(self.above_function(function, environment, place)?),
+            E::Function(function) => match is_session_user(function) {
+                true => self.session_user(),
+                false => E::Function(self.above_function(function, environment, place)?),
+            },
             E::Tuple(items) => E::Tuple(items.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?),
             E::Array(ast::Array { elem, named }) => {
                 let elem = elem.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?;
                 E::Array(ast::Array { elem, named: *named })
             }
-            E::Subquery(query) => E::Subquery(Box::new(self.open_query(query, environment)?)),
-            E::Exists { subquery, negated } => E::Exists { subquery: Box::new(self.open_query(subquery, environment)?), negated: *negated },
+            E::Subquery(query) => E::Subquery(self.above_query(query, environment, place)?),
+            E::Exists { subquery, negated } => E::Exists { subquery: self.above_query(subquery, environment, place)?, negated: *negated },
             E::InSubquery { expr, subquery, negated } => {
-                E::InSubquery { expr: one(self, expr, place)?, subquery: Box::new(self.open_query(subquery, environment)?), negated: *negated }
+                E::InSubquery { expr: one(self, expr, place)?, subquery: self.above_query(subquery, environment, place)?, negated: *negated }
             }
             other => return Err(unsupported_above(construct(other))),
         })
+    }
+
+    /// A subquery of an expression. One that stands in a cut may not mean a column of the private rows: that name is gone above the cut, and what else it
+    /// might find there (a column of the release, or of a query around the cut one) is another thing.
+    fn above_query(&mut self, query: &ast::Query, environment: &Environment, place: &Above<'_>) -> Result<Box<ast::Query>, Refusal> {
+        if let Above::Cut(_) = place
+            && (self.subqueries > 0 || names_a_release_column(query))
+        {
+            return Err(unsupported_above("a subquery in an expression of a grouped subquery"));
+        }
+        self.subqueries += 1;
+        let opened = self.open_query(query, environment);
+        self.subqueries -= 1;
+        opened.map(Box::new)
+    }
+
+    /// The role that asks, where the shadow would name its own.
+    fn session_user(&self) -> ast::Expr {
+        let role = self.constants.role.clone();
+        let value = if role.contains(['\'', '\\']) { ast::Value::EscapedStringLiteral(role) } else { ast::Value::SingleQuotedString(role) };
+        let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(ast::Ident::new("name"))]);
+        ast::Expr::Cast {
+            kind: ast::CastKind::Cast,
+            expr: Box::new(ast::Expr::Value(value.into())),
+            data_type: ast::DataType::Custom(name, Vec::new()),
+            format: None,
+        }
     }
 
     fn above_function(&mut self, function: &ast::Function, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Function, Refusal> {
@@ -253,6 +286,29 @@ impl Resolver<'_> {
             })
             .collect()
     }
+}
+
+/// CURRENT_USER and its kin, written as the grammar has them.
+pub(super) fn is_session_user(function: &ast::Function) -> bool {
+    let bare = matches!(function.args, ast::FunctionArguments::None);
+    bare && names_of(&function.name)
+        .is_ok_and(|names| matches!(names.as_slice(), [name] if ["current_user", "session_user", "user"].contains(&name.as_str())))
+}
+
+/// A bare name that the released rows have too: `k0`, `a12`.
+fn names_a_release_column(query: &ast::Query) -> bool {
+    struct Search;
+    impl ast::Visitor for Search {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+            let number = bare_name(expr).and_then(|name| name.strip_prefix(['k', 'a']).map(str::to_owned));
+            match number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    ast::Visit::visit(query, &mut Search).is_break()
 }
 
 pub(super) fn unsupported_above(what: &str) -> Refusal {

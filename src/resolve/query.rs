@@ -1,5 +1,6 @@
 //! Whole queries: WITH, set operations, and which SELECT reads private rows.
 
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use sqlparser::ast;
@@ -120,7 +121,7 @@ impl Resolver<'_> {
             ast::SetExpr::Select(select) => {
                 let (select, order_by) = if !self.reads_private(select, environment)? {
                     self.open_select(select, order_by, environment)?
-                } else if probe::is_constant_false(select.selection.as_ref()) {
+                } else if probe::is_constant_false(select.selection.as_ref()) && !is_asking_elsewhere(select, order_by) {
                     self.empty = true;
                     let opened = self.open_select(select, order_by, environment);
                     self.empty = false;
@@ -228,11 +229,26 @@ impl Resolver<'_> {
 
     fn factor_is_private(&self, factor: &ast::TableFactor, environment: &Environment) -> Result<bool, Refusal> {
         match factor {
-            ast::TableFactor::Table { name, args: None, .. } => Ok(match self.lookup(name, environment)? {
-                Named::Cte(definition) => definition.private,
-                Named::Table(table) => self.is_private(table),
-            }),
-            ast::TableFactor::Derived { subquery, .. } => self.selects_private_rows(subquery, environment),
+            // Decorations are judged where the table is read; a name with arguments is a function, whose arguments are expressions.
+            ast::TableFactor::Table {
+                name,
+                alias: _,
+                args,
+                with_hints: _,
+                version: _,
+                with_ordinality: _,
+                partitions: _,
+                json_path: _,
+                sample: _,
+                index_hints: _,
+            } => match args {
+                Some(ast::TableFunctionArgs { args: _, settings: _ }) => Ok(false),
+                None => Ok(match self.lookup(name, environment)? {
+                    Named::Cte(definition) => definition.private,
+                    Named::Table(table) => self.is_private(table),
+                }),
+            },
+            ast::TableFactor::Derived { lateral: _, subquery, alias: _, sample: _ } => self.selects_private_rows(subquery, environment),
             ast::TableFactor::NestedJoin { table_with_joins, alias: _ } => {
                 let mut private = self.factor_is_private(&table_with_joins.relation, environment)?;
                 for join in &table_with_joins.joins {
@@ -256,6 +272,20 @@ pub(super) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr> {
         ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => Some(expr),
         ast::SelectItem::ExprWithAliases { .. } | ast::SelectItem::QualifiedWildcard(..) | ast::SelectItem::Wildcard(_) => None,
     }
+}
+
+/// An aggregate without rows is still a row, and a subquery beside it asks rows of its own: those are not empty, so this is no shape probe.
+fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
+    struct Search;
+    impl ast::Visitor for Search {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    let asks = |expr: &ast::Expr| ast::Visit::visit(expr, &mut Search).is_break();
+    let above = select.projection.iter().filter_map(item_expr).chain(&select.having).any(asks);
+    is_aggregated(select) && (above || order_by.is_some_and(|order| ast::Visit::visit(order, &mut Search).is_break()))
 }
 
 fn rows_refused() -> Refusal {

@@ -17,7 +17,7 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
     for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
         lines.push(match rule {
             KeyRule::Domain(values) => format!("  Key {text}: {} values known without the data, all shown", values.len()),
-            KeyRule::Threshold => format!("  Key {text}: shown where enough {unit}s have it"),
+            KeyRule::Threshold => format!("  Key {text}: shown where enough units have it"),
         });
     }
     words.tree(&release.input, 1, &mut lines);
@@ -116,7 +116,7 @@ impl Words<'_> {
         }
         if let Some((presence, _)) = price.threshold {
             let tau = threshold_units(price, presence);
-            lines.push(format!("  Threshold: a group is shown where the noisy number of {unit}s (v{presence}) is at least {tau:.1}"));
+            lines.push(format!("  Threshold: a group is shown where the noisy number of units (v{presence}) is at least {tau:.1}"));
         }
         if let Some(groups) = price.groups_per_unit {
             lines.push(format!("  Groups: at most {groups} per {unit}, kept by hash"));
@@ -132,7 +132,7 @@ impl Words<'_> {
         };
         match partial {
             Partial::Rows { mask } => format!("rows{}", masked(mask)),
-            Partial::Units { mask } => format!("{}s present{}", self.policy.privacy.unit, masked(mask)),
+            Partial::Units { mask } => format!("units present{}", masked(mask)),
             Partial::Nulls { filter: _, value } => format!("rows without {}", self.columns_of(value)),
             Partial::Values { filter: _, value, lattice, centred } => {
                 let centred = if *centred { ", centred" } else { "" };

@@ -14,7 +14,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::literal::{civil_from_days, integer_range};
+use crate::resolve::literal::integer_range;
 use crate::resolve::{ColumnId, Expr, Node};
 
 /// Longest text that an operation on strings works on.
@@ -65,6 +65,14 @@ impl Expressions<'_> {
     pub fn emit(&self, expr: &Expr) -> Result<(ast::Expr, Interval), Refusal> {
         let emitted = self.total(expr)?;
         Ok((emitted.sql, emitted.range))
+    }
+
+    /// The expression where only NULL or not matters: a clamp changes neither.
+    pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
+        match expr.as_column() {
+            Some(id) => Ok(self.cell(id)?.raw.clone()),
+            None => Ok(self.total(expr)?.sql),
+        }
     }
 
     pub fn condition(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
@@ -131,6 +139,11 @@ impl Expressions<'_> {
         if let Some(comparison) = self.comparison(function, arguments)? {
             return Ok(comparison);
         }
+        if let (Function::IsNull | Function::IsNotNull, [subject]) = (function, arguments) {
+            let subject = sql::nested(self.presence(subject)?);
+            let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
+            return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
+        }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         let types: Vec<&Type> = arguments.iter().map(|a| &a.data_type).collect();
         match rule(function) {
@@ -148,8 +161,14 @@ impl Expressions<'_> {
     fn comparison(&self, function: Function, arguments: &[Expr]) -> Result<Option<Emitted>, Refusal> {
         let Some(op) = comparison_operator(function) else { return Ok(None) };
         let [left, right] = arguments else { return Ok(None) };
+        // Two bare columns are compared as they are stored: a join on the unit must not make two people one because both lie past a bound.
+        if let (Some(a), Some(b)) = (left.as_column(), right.as_column()) {
+            let (a, b) = (self.cell(a)?.raw.clone(), self.cell(b)?.raw.clone());
+            return Ok(Some(Emitted::plain(sql::binary(sql::nested(a), op, sql::nested(b)), Interval::ALL)));
+        }
         let flipped = left.as_literal().is_some();
         let (subject, constant) = if flipped { (right, left) } else { (left, right) };
+        let subject = widened(subject);
         let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else { return Ok(None) };
         let cell = self.cell(id)?;
         let inside = match (&cell.clamp, scalar(value)) {
@@ -163,6 +182,18 @@ impl Expressions<'_> {
         let constant = literal(Some(value), &constant.data_type).sql;
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
         Ok(Some(Emitted::plain(sql::binary(left, op, right), Interval::ALL)))
+    }
+}
+
+/// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike, and an index on it serves.
+fn widened(expr: &Expr) -> &Expr {
+    match &expr.node {
+        Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
+            (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8) | (Type::Numeric(_), Type::Numeric(None)) => inner,
+            (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
+            _ => expr,
+        },
+        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } => expr,
     }
 }
 
@@ -206,17 +237,23 @@ fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> Emitted {
 
 /// Float operands of `*` and `/` that are too small become zero: underflow is an error in PostgreSQL.
 fn flushed(value: Emitted) -> Emitted {
-    if !value.tiny {
-        return value;
-    }
-    let tiny = || sql::cast(sql::text(FLOAT_TINY), &Type::Float8);
-    let negative = || sql::cast(sql::text(&format!("-{FLOAT_TINY}")), &Type::Float8);
+    if value.tiny { flushed_to(value, &Type::Float8) } else { value }
+}
+
+/// Zero in place of magnitudes below [`FLOAT_TINY`].
+fn flushed_to(value: Emitted, data_type: &Type) -> Emitted {
     let nodes = value.nodes * 3 + 5;
-    let above = sql::binary(sql::nested(value.sql.clone()), B::Gt, negative());
-    let below = sql::binary(sql::nested(value.sql.clone()), B::Lt, tiny());
+    let sql = without_tiny(value.sql, data_type);
+    Emitted { sql, range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+}
+
+/// The expression, zero where its magnitude is below [`FLOAT_TINY`].
+pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
+    let constant = |text: &str| sql::cast(sql::text(text), data_type);
+    let above = sql::binary(sql::nested(value.clone()), B::Gt, constant(&format!("-{FLOAT_TINY}")));
+    let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(FLOAT_TINY));
     let small = ast::Expr::BinaryOp { left: Box::new(above), op: B::And, right: Box::new(below) };
-    let zero = sql::cast(sql::number("0"), &Type::Float8);
-    Emitted { sql: sql::case(vec![(small, zero)], Some(value.sql)), range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+    sql::case(vec![(small, sql::cast(sql::number("0"), data_type))], Some(value))
 }
 
 /// The interval in which operands of a type may stay without any guard.
@@ -272,7 +309,8 @@ fn arithmetic(function: Function, emitted: Vec<Emitted>, result: &Type) -> Resul
     let ranges: Vec<Interval> = [Some(a.range), b.as_ref().map(|b| b.range)].into_iter().flatten().collect();
     let range = apply(function, &ranges, result);
     let nodes = a.nodes + b.as_ref().map_or(0, |b| b.nodes) + 1;
-    let fits = integer_range(result).is_none() || range.within(of_type(result));
+    // 2^63 is a float8 and no int8, so eight bytes are full only below it.
+    let fits = integer_range(result).is_none() || (range.within(of_type(result)) && range.hi < 9_223_372_036_854_775_808.0);
     let wide = |value: ast::Expr| match (fits, range.magnitude() < 9e18) {
         (true, _) => value,
         (false, true) => sql::cast(value, &Type::Int8),
@@ -356,6 +394,12 @@ fn bounded(function: Function, emitted: Vec<Emitted>, arguments: &[Expr]) -> Res
     let first = values.next().ok_or_else(internal)?;
     // A constant is as long as it is.
     let subject = if arguments[0].as_literal().is_some() { first } else { sql::call("left", vec![first, sql::number(&TEXT_LENGTH.to_string())]) };
+    // The same as for LIKE: a search under such a collation is an error.
+    let subject = if function == Function::Position {
+        sql::nested(ast::Expr::Collate { expr: Box::new(subject), collation: sql::name(&["C"]) })
+    } else {
+        subject
+    };
     let rest: Vec<ast::Expr> = values.collect();
     let name = match function {
         Function::Lower => "lower",
@@ -388,22 +432,24 @@ fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], resul
         }
         _ => {
             let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
-            let days = Interval::new(f64::from(-DAYS.1), f64::from(DAYS.1));
-            // Any date of years 1 to 9999 moved by at most as many days is a date that PostgreSQL can hold; the result is brought back below.
-            let b = if function == Function::DateDifference { b } else { keep_within(b, days, &Type::Int4) };
             let range = apply(function, &[a.range, b.range], result);
-            let value = Emitted {
-                nodes,
-                ..Emitted::plain(sql::binary(sql::nested(a.sql), operator(function).ok_or_else(internal)?, sql::nested(b.sql)), range)
-            };
-            if function == Function::DateDifference { Ok(value) } else { Ok(keep_within(value, of_type(&Type::Date), &Type::Date)) }
+            let op = operator(function).ok_or_else(internal)?;
+            if function == Function::DateDifference {
+                return Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) });
+            }
+            // As a count of days in eight bytes, brought back to years 1 to 9999 before it is a date again: PostgreSQL's dates end at 4713 BC.
+            let epoch = || sql::constant(Some(&Scalar::Date(0)), &Type::Date);
+            let day = sql::cast(sql::binary(sql::nested(a.sql), B::Minus, epoch()), &Type::Int8);
+            let moved = sql::binary(day, op, sql::cast(b.sql, &Type::Int8));
+            let kept = clamped(&moved, sql::number(&DAYS.0.to_string()), sql::number(&DAYS.1.to_string()));
+            let date = sql::binary(epoch(), B::Plus, sql::cast(kept, &Type::Int4));
+            Ok(Emitted { nodes: nodes * 3 + 5, ..Emitted::plain(date, range.meet(of_type(&Type::Date))) })
         }
     }
 }
 
 fn part_range(field: &str, operand: Interval, data_type: &Type) -> Interval {
-    let per_day = if *data_type == Type::Date { 1.0 } else { 86_400_000_000.0 };
-    let year = |value: f64| civil_from_days((value / per_day).floor() as i32).0;
+    let year = |value: f64| crate::analyze::interval::year(value, data_type);
     date_part(field, operand.is_finite().then(|| (year(operand.lo), year(operand.hi))))
 }
 
@@ -459,7 +505,10 @@ fn grammar(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], types:
         }
         F::Like | F::ILike => {
             let (pattern, subject) = (one(&mut values)?, values.pop().ok_or_else(internal)?);
-            let expr = Box::new(sql::call("left", vec![subject, sql::number(&TEXT_LENGTH.to_string())]));
+            // Under a collation that is not deterministic, LIKE is an error on the first row that reaches it; a match by bytes or by the database's own letters is not.
+            let collation = sql::name(if function == F::Like { &["C"] } else { &["default"] });
+            let subject = ast::Expr::Collate { expr: Box::new(sql::call("left", vec![subject, sql::number(&TEXT_LENGTH.to_string())])), collation };
+            let expr = Box::new(sql::nested(subject));
             let (negated, any, escape_char) = (false, false, None);
             ast::Expr::Nested(Box::new(if function == F::Like {
                 ast::Expr::Like { negated, any, expr, pattern, escape_char }
@@ -496,14 +545,21 @@ fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
         }
         Type::Numeric(Some((precision, scale))) => {
             let whole = i32::from(*precision) - i32::from(*scale);
-            let limit = 10f64.powi(whole.min(30)) - 1.0;
-            let kept = keep_within(value, Interval::new(-limit, limit), from);
+            let limit = 10f64.powi(whole.min(30));
+            let inside = value.range.lo > 1.0 - limit && value.range.hi < limit - 1.0;
+            let kept = if inside || integer_range(from).is_some_and(|_| value.range.lo > -limit && value.range.hi < limit) {
+                value
+            } else {
+                within_digits(value, whole.min(30), i32::from(*scale), from)
+            };
             let range = cast_range(kept.range, from, to);
             Ok(plain(kept, range))
         }
         Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from), range.meet(working(to)))),
         Type::Float8 => {
             let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from);
+            // A numeric below float8's reach is an error, not zero.
+            let kept = if matches!(from, Type::Numeric(None)) { flushed_to(kept, &Type::Numeric(None)) } else { kept };
             Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range.meet(working(to))) })
         }
         Type::Text | Type::Varchar(_) | Type::Bool | Type::Date | Type::Timestamp => Ok(plain(value, range)),
@@ -512,6 +568,24 @@ fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
             Err(Refusal::unsupported(format!("a cast to {to:?} over private rows")))
         }
     }
+}
+
+/// Clamps to the largest value of `whole` digits before the point and `scale` after it, all nines.
+fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type) -> Emitted {
+    // A float8 has 15 digits: nines past those would round up to the power of ten.
+    let exact = if is_float(from) { 14 } else { 1000 };
+    let nines = |n: i32, before: i32| -> String { (0..n).map(|at| if at + before < exact { '9' } else { '0' }).collect() };
+    let largest = match (whole, scale) {
+        (0, 0) => "0".to_owned(),
+        (0, scale) => format!("0.{}", nines(scale, 0)),
+        (whole, 0) => nines(whole, 0),
+        (whole, scale) => format!("{}.{}", nines(whole, 0), nines(scale, whole)),
+    };
+    let constant = |text: &str| sql::cast(sql::text(text), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
+    let nodes = value.nodes * 3 + 5;
+    let sql = clamped(&value.sql, constant(&format!("-{largest}")), constant(&largest));
+    let limit = 10f64.powi(whole);
+    Emitted { sql, range: value.range.meet(Interval::new(-limit, limit)), tiny: value.tiny, nodes }
 }
 
 /// Clamps to integer bounds written as integers, whatever the operand's type.

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::expression::{bound, clamped};
+use super::expression::{bound, clamped, without_tiny};
 use super::sql;
 use crate::analyze::interval::Interval;
 use crate::catalog::Type;
@@ -52,7 +52,7 @@ impl Lattice {
                 Step::Binary(finest.clamp(-1000.0, 1000.0) as i32 - 1)
             }
         };
-        let (lower, upper) = (step.round(bounds.lo), step.round(bounds.hi));
+        let (lower, upper) = step.span(bounds, &expr.data_type);
         if lower >= upper {
             return Err(Refusal::unsupported("a sum over so narrow a range").hint("Widen the bounds of the value."));
         }
@@ -88,6 +88,8 @@ impl Lattice {
             Step::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
                 let half = sql::cast(sql::text("0.5"), &Type::Float8);
+                // A product below float8's reach is an error, not zero. A finer lattice multiplies upwards.
+                let clipped = if k < 0 { without_tiny(clipped, &Type::Float8) } else { clipped };
                 sql::call("floor", vec![sql::binary(sql::binary(sql::nested(clipped), B::Multiply, factor), B::Plus, half)])
             }
             Step::Binary(k) => {
@@ -100,11 +102,22 @@ impl Lattice {
 }
 
 impl Step {
-    /// The integer PostgreSQL computes for a bound: the same monotone map that every row goes through.
-    fn round(self, value: f64) -> i64 {
+    /// Integers that PostgreSQL computes for the clipped values, never too few of them: its rounding is monotone, but a bound that it reads from decimal text is
+    /// only nearly the float8 known here, and numerics round halves away from zero.
+    fn span(self, bounds: Interval, data_type: &Type) -> (i64, i64) {
         match self {
-            Self::Decimal(n) => (value * 10f64.powi(n as i32)).round() as i64,
-            Self::Binary(k) => (value * 2f64.powi(k) + 0.5).floor() as i64,
+            Self::Decimal(n) => {
+                let exact = |v: f64| n == 0 && v.fract() == 0.0;
+                let scaled = |v: f64| v * 10f64.powi(n as i32);
+                let doubt = |v: f64| if exact(v) { 0.0 } else { scaled(v).abs() * 2f64.powi(-50) };
+                ((scaled(bounds.lo) - doubt(bounds.lo)).round() as i64, (scaled(bounds.hi) + doubt(bounds.hi)).round() as i64)
+            }
+            Self::Binary(k) => {
+                let nearest = |v: f64| (v * 2f64.powi(k) + 0.5).floor() as i64;
+                // Float8 goes through these very operations.
+                let doubt = if matches!(data_type, Type::Float4 | Type::Float8) { 0 } else { 2 };
+                (nearest(bounds.lo) - doubt, nearest(bounds.hi) + doubt)
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ impl Levels<'_> {
         let mut keys = Vec::new();
         for (expr, rule) in &self.release.keys {
             let (key, _) = expressions.emit(expr)?;
-            let key = canonical(key, &expr.data_type);
+            let key = canonical(key, &expr.data_type, rule);
             if let Some(condition) = self.domain_condition(expr, rule, &key) {
                 conditions.push(condition);
             }
@@ -76,7 +76,7 @@ impl Levels<'_> {
                 conditions.push(sql::nested(expressions.condition(filter)?));
             }
             if let Some(value) = &mask.not_null {
-                conditions.push(sql::is_not_null(expressions.emit(value)?.0));
+                conditions.push(sql::is_not_null(expressions.presence(value)?));
             }
             Ok(sql::aggregate("count", None, sql::all(conditions)))
         };
@@ -93,7 +93,7 @@ impl Levels<'_> {
                 if let Some(filter) = filter {
                     conditions.push(sql::nested(expressions.condition(filter)?));
                 }
-                conditions.push(sql::is_null(expressions.emit(value)?.0));
+                conditions.push(sql::is_null(expressions.presence(value)?));
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
             Partial::Values { filter, value, lattice, centred } => {
@@ -219,15 +219,16 @@ fn positions(first: usize, count: usize) -> Vec<ast::Expr> {
 }
 
 /// One spelling for all equal values: the spelling of a popular key must not be one person's.
-fn canonical(key: ast::Expr, data_type: &Type) -> ast::Expr {
+fn canonical(key: ast::Expr, data_type: &Type, rule: &KeyRule) -> ast::Expr {
     match data_type {
         Type::Numeric(_) => sql::call("trim_scale", vec![key]),
         Type::Float4 | Type::Float8 => sql::binary(sql::nested(key), B::Plus, sql::cast(sql::number("0"), &Type::Float8)),
-        Type::Text | Type::Varchar(_) => {
+        // A listed value is printed from its list, and is as long as that says.
+        Type::Text | Type::Varchar(_) if *rule == KeyRule::Threshold => {
             let short = sql::binary(sql::call("octet_length", vec![key.clone()]), B::LtEq, sql::number(KEY_BYTES_MAX));
             sql::case(vec![(short, key)], None)
         }
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Char(_) | Type::Uuid => key,
+        Type::Text | Type::Varchar(_) | Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Char(_) | Type::Uuid => key,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => key,
     }
 }

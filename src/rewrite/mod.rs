@@ -145,7 +145,7 @@ fn is_listed(release: &AnalyzedRelease) -> bool {
 
 fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, terms: &Terms, share: usize) -> Result<ReleasePlan, Refusal> {
     let keyed = release.keys.iter().any(|(_, rule)| *rule == KeyRule::Threshold);
-    let partials = partials::Partials::new(&release.aggregates, analyzed.columns(), keyed)?;
+    let partials = partials::Partials::new(release, analyzed.columns(), keyed)?;
     let relied_on = release.tables.iter().map(|id| &policy.tables[id.0]);
     let relied_on = relied_on.map(|t| (t.oid, t.schema.clone(), t.name.clone(), t.fingerprint.clone())).collect();
     let keys: Vec<(Type, KeyRule)> = release.keys.iter().map(|(e, rule)| (e.data_type.clone(), rule.clone())).collect();

@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 
 use super::lattice::Lattice;
 use crate::analyze::interval::Interval;
-use crate::analyze::{BoundedAggregate, BoundedOperation};
+use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, inline};
 use crate::refusal::Refusal;
 use crate::resolve::{ColumnInfo, Expr};
 
@@ -80,10 +80,10 @@ impl Partials {
     ///
     /// # Errors
     /// 0A000 for a value whose range has no lattice.
-    pub fn new(aggregates: &[BoundedAggregate], columns: &[ColumnInfo], needs_presence: bool) -> Result<Self, Refusal> {
+    pub fn new(release: &AnalyzedRelease, columns: &[ColumnInfo], needs_presence: bool) -> Result<Self, Refusal> {
         let mut partials = Self::default();
-        for aggregate in aggregates {
-            let output = partials.output(aggregate, aggregates, columns)?;
+        for aggregate in &release.aggregates {
+            let output = partials.output(aggregate, release, columns)?;
             partials.outputs.push(output);
         }
         if needs_presence {
@@ -92,7 +92,8 @@ impl Partials {
         Ok(partials)
     }
 
-    fn output(&mut self, aggregate: &BoundedAggregate, all: &[BoundedAggregate], columns: &[ColumnInfo]) -> Result<Output, Refusal> {
+    fn output(&mut self, aggregate: &BoundedAggregate, release: &AnalyzedRelease, columns: &[ColumnInfo]) -> Result<Output, Refusal> {
+        let all = &release.aggregates;
         let BoundedAggregate { filter, operation, data_type: _ } = aggregate;
         Ok(match operation {
             BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false } => {
@@ -112,9 +113,11 @@ impl Partials {
                 let rows = self.coordinate(Partial::Units { mask: Mask { filter: filter.clone(), not_null: None } });
                 Output::Measure(self.measure(Measure::Count(Count { rows, nulls: None })))
             }
-            BoundedOperation::Sum { argument, range, nullable } => Output::Measure(self.sum(argument, *range, *nullable, filter, all, columns)?.0),
+            BoundedOperation::Sum { argument, range, nullable } => {
+                Output::Measure(self.sum(argument, *range, *nullable, filter, release, columns)?.0)
+            }
             BoundedOperation::Average { argument, range, nullable } => {
-                let (sum, count) = self.sum(argument, *range, *nullable, filter, all, columns)?;
+                let (sum, count) = self.sum(argument, *range, *nullable, filter, release, columns)?;
                 let count = match count {
                     Some(count) => count,
                     None => self.count_of(argument, *nullable, filter, all),
@@ -131,10 +134,11 @@ impl Partials {
         range: Interval,
         nullable: bool,
         filter: &Option<Expr>,
-        all: &[BoundedAggregate],
+        release: &AnalyzedRelease,
         columns: &[ColumnInfo],
     ) -> Result<(usize, Option<Count>), Refusal> {
-        let lattice = Lattice::new(value, range, columns)?;
+        let all = &release.aggregates;
+        let lattice = Lattice::new(&inline(value, &release.computed), range, columns)?;
         let centred = counts_every_row(filter, value, all) || averaged(value, filter, all);
         let count = centred.then(|| self.count_of(value, nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());

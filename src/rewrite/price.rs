@@ -52,8 +52,9 @@ pub struct Price {
 /// # Reference
 /// mechanisms.md 1.3, 2.1 to 2.4; errata 2b, 2j, B4.
 pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy, terms: &Terms, share: usize) -> Result<Price, Refusal> {
-    let weights = weights(coordinates);
-    let (l2, l1, groups) = clips(release, coordinates, &weights, policy);
+    let groups = groups(release, policy);
+    let weights = balanced(weights(coordinates), release, coordinates, groups);
+    let (l2, l1) = clips(release, coordinates, &weights, groups);
     let keyed = release.keys.iter().any(|(_, rule)| *rule == KeyRule::Threshold);
     let pure = terms.accounts.iter().any(|a| a.cap.accounting() == Accounting::Pure);
     if keyed && pure {
@@ -89,7 +90,7 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
         .map_err(|_| out_of_reach())?;
     let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss };
     if keyed {
-        release_keys(&mut price, coordinates, groups, release.one_row_per_unit)?;
+        release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX), release.one_row_per_unit)?;
     }
     Ok(price)
 }
@@ -108,26 +109,42 @@ fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32, one_row
     Ok(())
 }
 
-/// The L2 and L1 clips in weighted units, and the most groups a unit may be in.
-///
-/// They cut nobody whose rows are within the policy's bound: r rows have at most r times one row's norm, and where a unique key leaves one row in a group, rows of
-/// unlike groups stand at right angles.
-fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint], policy: &Policy) -> (BigUint, BigUint, u32) {
-    let (row, presence) = norms(coordinates, weights);
+/// Most groups that one unit may be in.
+fn groups(release: &AnalyzedRelease, policy: &Policy) -> u64 {
     if release.one_row_per_unit {
-        return (ceil_sqrt(&(&row.squared + &presence.squared)), &row.absolute + &presence.absolute, 1);
+        return 1;
     }
-    let rows = release.lineage.rows_per_unit.max(1);
     let cells = release.keys.iter().try_fold(1u64, |cells, (_, rule)| match rule {
         KeyRule::Domain(values) => Some(cells.saturating_mul(values.len().max(1) as u64)),
         KeyRule::Threshold => None,
     });
-    let groups = cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit.max(1))).min(rows);
+    cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit)).clamp(1, release.lineage.rows_per_unit.max(1))
+}
+
+/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise (mechanisms.md 2.3, unequal
+/// precision).
+fn balanced(weights: Vec<BigUint>, release: &AnalyzedRelease, coordinates: &[Partial], groups: u64) -> Vec<BigUint> {
+    if release.one_row_per_unit || release.one_row_per_group {
+        return weights;
+    }
+    let factor = (release.lineage.rows_per_unit / (groups.isqrt() + 1)).max(1);
+    weights.into_iter().zip(coordinates).map(|(weight, c)| if matches!(c, Partial::Units { .. }) { weight * factor } else { weight }).collect()
+}
+
+/// The L2 and L1 clips in weighted units.
+///
+/// They cut nobody whose rows are within the policy's bound: r rows have at most r times one row's norm, and where a unique key leaves one row in a group, rows of
+/// unlike groups stand at right angles.
+fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint], groups: u64) -> (BigUint, BigUint) {
+    let (row, presence) = norms(coordinates, weights);
+    if release.one_row_per_unit {
+        return (ceil_sqrt(&(&row.squared + &presence.squared)), &row.absolute + &presence.absolute);
+    }
+    let rows = release.lineage.rows_per_unit.max(1);
     let squared =
         if release.one_row_per_group { (&row.squared + &presence.squared) * groups } else { &row.squared * rows * rows + &presence.squared * groups };
     let counted = if release.one_row_per_group { groups } else { rows };
-    let absolute = &row.absolute * counted + &presence.absolute * groups;
-    (ceil_sqrt(&squared), absolute, u32::try_from(groups).unwrap_or(u32::MAX))
+    (ceil_sqrt(&squared), &row.absolute * counted + &presence.absolute * groups)
 }
 
 fn ceil_sqrt(value: &BigUint) -> BigUint {

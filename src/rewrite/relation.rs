@@ -113,7 +113,9 @@ fn scanned(alias: &str, column: &Column) -> Cell {
     let data_type = &column.data_type;
     let declared = column.bounds.as_ref().and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
     if let Some((lo, hi, bounds)) = declared {
-        let constant = |s| sql::constant(Some(s), data_type);
+        // A bound rounded to four bytes may lie past the bound that the lattice was made for; compared as float8, it is the same number.
+        let written = if *data_type == Type::Float4 { &Type::Float8 } else { data_type };
+        let constant = |s| sql::constant(Some(s), written);
         return Cell {
             raw,
             clamp: Some((constant(&bounds.lower), constant(&bounds.upper), Interval::new(lo, hi))),

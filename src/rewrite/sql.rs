@@ -118,6 +118,11 @@ pub fn call(function: &str, mut arguments: Vec<ast::Expr>) -> ast::Expr {
         // The parser has nodes of its own for these.
         ("floor", Some(expr)) => ast::Expr::Floor { expr: Box::new(expr), field },
         ("ceil", Some(expr)) => ast::Expr::Ceil { expr: Box::new(expr), field },
+        ("substr", last) => {
+            let mut all = arguments.into_iter().chain(last).map(Box::new);
+            let (expr, substring_from, substring_for) = (all.next().unwrap_or_else(|| Box::new(null())), all.next(), all.next());
+            ast::Expr::Substring { expr, substring_from, substring_for, special: true, shorthand: true }
+        }
         (_, last) => {
             arguments.extend(last);
             ast::Expr::Function(function_of(function, arguments))
@@ -148,8 +153,10 @@ pub fn extract(field: &str, operand: ast::Expr) -> Option<ast::Expr> {
 
 pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {
     let args = arguments.into_iter().map(|a| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(a))).collect();
+    // sqlparser reads these back as grammar of its own where they stand bare; to PostgreSQL they are functions like any other.
+    let name = if matches!(function, "floor" | "ceil" | "substr") { ident(function) } else { ast::Ident::new(function) };
     ast::Function {
-        name: ast::ObjectName(vec![ast::ObjectNamePart::Identifier(ast::Ident::new(function))]),
+        name: ast::ObjectName(vec![ast::ObjectNamePart::Identifier(name)]),
         uses_odbc_syntax: false,
         parameters: ast::FunctionArguments::None,
         args: ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),

@@ -48,7 +48,7 @@ impl<S: Service> Connection<S> {
                 .into());
         }
         let (parameters, columns) = self.shape(statement.as_ref(), types).await?;
-        self.statements.insert(name, Arc::new(Prepared { statement, parameters, columns, bytes }));
+        self.statements.insert(name, Arc::new(Prepared { statement, parameters, columns, path: self.settings.search_path(&self.role), bytes }));
         self.channel.send(&ParseComplete::new());
         Ok(())
     }
@@ -144,9 +144,10 @@ impl<S: Service> Connection<S> {
         if matches!(portal.progress, Progress::Bound) {
             // A portal that fails is gone: it was charged, and must not be charged again by mistake.
             let prepared = portal.prepared.clone();
+            self.check_columns(&statement, &prepared).await?;
             let reply = self.perform(&statement, &prepared.parameters, &portal.arguments, &portal.formats).await?;
             self.notices(&reply.notices);
-            if reply.columns.as_ref().map(Vec::len) != prepared.columns.as_ref().map(Vec::len) {
+            if types(reply.columns.as_deref()) != types(prepared.columns.as_deref()) {
                 tracing::error!("the answer's columns are not those described");
                 return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the answer has not the columns that were described").into());
             }
@@ -180,6 +181,20 @@ impl<S: Service> Connection<S> {
         self.keep(name, portal, &statement)
     }
 
+    /// Under another search_path than at Parse, names may mean other tables: the columns that the client was told of must still stand, before anything is
+    /// charged.
+    async fn check_columns(&mut self, statement: &Statement, prepared: &Prepared) -> Result<(), Stop> {
+        let Statement::Query(query) = statement else { return Ok(()) };
+        if prepared.path == self.settings.search_path(&self.role) {
+            return Ok(());
+        }
+        let now = self.described(query, &prepared.parameters).await?;
+        if types(Some(&now.columns)) == types(prepared.columns.as_deref()) {
+            return Ok(());
+        }
+        Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type").into())
+    }
+
     /// Puts a portal back, unless its own statement ended the transaction and all portals with it.
     fn keep(&mut self, name: &str, portal: Portal, statement: &Statement) -> Result<(), Stop> {
         let ends = matches!(statement, Statement::Session(Session::Commit { .. } | Session::Rollback { .. } | Session::DiscardAll));
@@ -200,6 +215,10 @@ impl<S: Service> Connection<S> {
     fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
         self.statements.get(name).ok_or_else(|| no_statement(name))
     }
+}
+
+fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {
+    columns.map(|all| all.iter().map(|column| column.type_oid).collect())
 }
 
 /// 26000

@@ -17,6 +17,8 @@ pub(super) struct Prepared {
     pub(super) parameters: Vec<u32>,
     /// `None` where it returns no rows.
     pub(super) columns: Option<Vec<ColumnDescription>>,
+    /// The search_path that its names were read under.
+    pub(super) path: Vec<String>,
     /// Length of its text: what it weighs.
     pub(super) bytes: usize,
 }

@@ -1,12 +1,19 @@
 //! Integration tests: one binary, one module a subject.
 
+mod attack;
 mod catalog;
+mod cli;
 mod clients;
+mod crash;
+mod golden;
 mod harness;
+mod invariants;
 mod ledger;
+mod neighbour;
 mod policy;
 mod postgres;
 mod road;
 mod shadow;
+mod tidy;
 mod veil;
 mod wire;

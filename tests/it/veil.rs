@@ -37,7 +37,7 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
+pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
     let share = policy.privacy.threshold_share;
     let cap =
         Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
@@ -80,21 +80,30 @@ impl Veil {
         Asker { role: "analyst".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["public".to_owned()] }
     }
 
+    /// Mu squared that the analyst has spent, as a number.
+    pub async fn spent(&self) -> f64 {
+        self.engine.ledger().balance("analyst").await.unwrap().spent.mu_squared.to_f64()
+    }
+
     pub async fn ask(&self, sql: &str) -> Result<Answer, Error> {
+        self.ask_as(&Self::asker(), sql).await
+    }
+
+    pub async fn ask_as(&self, asker: &Asker, sql: &str) -> Result<Answer, Error> {
         let statements = parse(sql).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
-        self.engine.answer(&Self::asker(), query, &[], &[], &[Format::Text], CancellationToken::new()).await
+        self.engine.answer(asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await
     }
 
     /// Rows as text, columns joined by `|`, NULL as `∅`.
-    pub async fn rows(&self, sql: &str) -> Result<Vec<String>, Error> {
-        let answer = self.ask(sql).await?;
+    pub async fn rows_as(&self, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
+        let answer = self.ask_as(asker, sql).await?;
         let text = |v: &Option<bytes::Bytes>| v.as_ref().map_or("∅".to_owned(), |b| String::from_utf8_lossy(b).into_owned());
         Ok(answer.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect())
     }
 }
 
-async fn load(client: &tokio_postgres::Client) {
+pub async fn load(client: &tokio_postgres::Client) {
     let folder = std::path::Path::new("data/nls_young_women");
     let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
     let tables: String = schema.lines().filter(|l| !l.starts_with('\\') && !l.starts_with("ANALYZE")).collect::<Vec<_>>().join("\n");

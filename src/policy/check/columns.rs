@@ -11,7 +11,7 @@ use crate::catalog;
 /// The visible columns of the table, in the table's order.
 pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, domains: &mut Domains<'_>, findings: &mut Findings) -> Vec<Column> {
     let TableRule::Private { columns, shows_other_columns, .. } = &table.entry.rule else {
-        return public(table, findings);
+        return public(table, domains, findings).await;
     };
     for entry in columns {
         find_column(table.relation, &At { place: entry.place, value: entry.name.as_str() }, findings);
@@ -46,9 +46,12 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
     shown
 }
 
-/// A public table shows every column that the role can read.
-fn public(table: &Listed<'_>, findings: &mut Findings) -> Vec<Column> {
-    let columns: Vec<Column> = table.relation.columns.iter().filter(|c| c.selectable).map(bare).collect();
+/// A public table shows every column that the role can read; where its values are few, they are its domain.
+async fn public(table: &Listed<'_>, domains: &mut Domains<'_>, findings: &mut Findings) -> Vec<Column> {
+    let mut columns = Vec::new();
+    for column in table.relation.columns.iter().filter(|c| c.selectable) {
+        columns.push(Column { domain: domains.few(table.relation, column).await, ..bare(column) });
+    }
     if columns.is_empty() && table.relation.selectable {
         findings.error(table.entry.place, format!("{} has no columns to show", table.name()));
     }

@@ -33,6 +33,9 @@ impl DomainReader for tokio_postgres::Client {
     }
 }
 
+/// Most values of a public column that are read as its domain without being asked for.
+const FEW: u32 = 1000;
+
 type Name = (String, String, String);
 
 /// The domains of one policy, each read once.
@@ -62,6 +65,22 @@ impl<'a> Domains<'a> {
                 }
             }
         }
+        values.sort_by(|a, b| scalar::compare(a, b).unwrap_or(std::cmp::Ordering::Equal));
+        values.dedup();
+        Some(values)
+    }
+
+    /// The values of a public table's own column, where they are few: then groups by it need no threshold. `None` where they are many, or cannot be listed.
+    pub async fn few(&mut self, relation: &catalog::Table, column: &catalog::Column) -> Option<Vec<Scalar>> {
+        if !scalar::is_listable(&column.data_type) {
+            return None;
+        }
+        let read = self.reader.read(&relation.schema, &relation.name, &column.name, FEW.min(self.max) + 2).await.ok()?;
+        let texts: Vec<String> = read.into_iter().flatten().collect();
+        if texts.is_empty() || texts.len() > FEW.min(self.max) as usize {
+            return None;
+        }
+        let mut values = texts.iter().map(|text| scalar::parse(&column.data_type, text).ok()).collect::<Option<Vec<_>>>()?;
         values.sort_by(|a, b| scalar::compare(a, b).unwrap_or(std::cmp::Ordering::Equal));
         values.dedup();
         Some(values)

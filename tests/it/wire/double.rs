@@ -33,7 +33,7 @@ impl Double {
 }
 
 /// Column names and type OIDs of a statement.
-fn columns(sql: &str) -> Vec<ColumnDescription> {
+fn columns(sql: &str, asker: &Asker) -> Vec<ColumnDescription> {
     let of = |names: &[(&str, u32, i16)]| {
         let column =
             |&(name, type_oid, type_size): &(&str, u32, i16)| ColumnDescription { name: name.to_owned(), type_oid, type_size, type_modifier: -1 };
@@ -41,6 +41,8 @@ fn columns(sql: &str) -> Vec<ColumnDescription> {
     };
     if sql.contains("three") {
         of(&[("a", 23, 4), ("b", 23, 4), ("c", 23, 4)])
+    } else if sql.contains("shifting") && asker.search_path == ["other"] {
+        of(&[("?column?", 20, 8)])
     } else if sql.contains("asker") || sql.contains('$') {
         of(&[("text", 25, -1)])
     } else {
@@ -98,12 +100,12 @@ impl Service for Double {
         self.connections.load(Ordering::SeqCst)
     }
 
-    async fn describe(&self, _: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+    async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
         self.describes.fetch_add(1, Ordering::SeqCst);
         let sql = query.to_sql();
         let wanted = sql.matches('$').count();
         let parameters = (0..wanted).map(|at| parameters.get(at).copied().filter(|&oid| oid != 0).unwrap_or(25)).collect();
-        Ok(Description { parameters, columns: columns(&sql) })
+        Ok(Description { parameters, columns: columns(&sql, asker) })
     }
 
     async fn answer(
@@ -131,7 +133,7 @@ impl Service for Double {
                 tokio::time::sleep(Duration::from_millis(400)).await;
             }
             let notices = if sql.contains("noted") { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
-            Ok(Answer { columns: columns(&sql), rows: rows(&sql, asker, arguments, formats), notices })
+            Ok(Answer { columns: columns(&sql, asker), rows: rows(&sql, asker, arguments, formats), notices })
         };
         self.finished.fetch_add(1, Ordering::SeqCst);
         result

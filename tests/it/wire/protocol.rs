@@ -46,6 +46,22 @@ async fn only_the_first_execute_is_charged() {
     assert_eq!(running.service.answers(), 3);
 }
 
+/// The client reads binary values by the types it was told of at Parse.
+#[tokio::test]
+async fn a_changed_search_path_may_not_change_the_columns() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    socket.send(&[parse("s", "SELECT shifting"), parse("t", "SELECT 1"), sync()].concat()).await;
+    assert_eq!(kinds(&socket.until_ready().await), "11Z");
+    socket.ask("SET search_path = other").await;
+    socket.send(&[bind("", "s", &[], &[1]), execute("", 0), sync()].concat()).await;
+    let replies = socket.until_ready().await;
+    assert_eq!((kinds(&replies).as_str(), replies[1].field(b'C').as_str()), ("2EZ", "0A000"));
+    assert_eq!(running.service.answers(), 0);
+    socket.send(&[bind("", "t", &[], &[1]), execute("", 0), sync()].concat()).await;
+    assert_eq!(kinds(&socket.until_ready().await), "2DCZ");
+}
+
 #[tokio::test]
 async fn a_limit_that_is_met_exactly_suspends() {
     let running = start().await;

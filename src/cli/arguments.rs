@@ -1,0 +1,106 @@
+//! The command line's grammar and its help.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  pgveil demo                                   a database of survey data, a proxy before it, and questions to ask
+  pgveil demo --once 'SELECT count(*) FROM nls.women'
+  pgveil password                               the password line of a role in a policy
+  pgveil check policies/shop.yaml               does the policy hold for its database?
+  pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
+  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.";
+
+/// Answers SQL about private tables with differential privacy, as a proxy before PostgreSQL.
+#[derive(Debug, Parser)]
+#[command(name = "pgveil", version, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a throw-away database with survey data and a proxy before it; nothing to install, nothing is left behind
+    #[command(after_help = "\
+Examples:
+  pgveil demo                                               then paste the psql command that it prints
+  pgveil demo --listen 127.0.0.1:7000
+  pgveil demo --once 'SELECT race, avg(hourly_wage) FROM nls.women JOIN nls.interviews USING (woman_id) GROUP BY race'
+  pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that database")]
+    Demo(DemoOptions),
+    /// Serve clients under a policy until SIGTERM or Ctrl-C
+    #[command(after_help = "\
+Examples:
+  DATABASE_URL=postgresql://reader@db/shop pgveil serve --policy policies/shop.yaml
+  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
+
+Logs go to stderr; PGVEIL_LOG=debug (or RUST_LOG) shows more. They hold no SQL and no value.")]
+    Serve(ServeOptions),
+    /// Verify a policy file against its database, and say what it means
+    #[command(after_help = "\
+Example:
+  DATABASE_URL=postgresql://reader@db/shop pgveil check policies/shop.yaml
+
+Every error is printed at once as file:line:column: message; the exit code is then 3.")]
+    Check {
+        /// The policy file
+        file: PathBuf,
+    },
+    /// Show how a query would be answered and what it would cost; spends nothing and reads no private row
+    #[command(after_help = "\
+Example:
+  pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
+
+The cost is that of a role that has spent nothing yet.")]
+    Explain {
+        /// The policy file
+        #[arg(long, value_name = "FILE")]
+        policy: PathBuf,
+        /// The role that would ask; the policy's first without it
+        #[arg(long, value_name = "NAME")]
+        role: Option<String>,
+        /// One or more SELECT statements
+        sql: String,
+    },
+    /// Make the verifier of a password, for `password:` of a role in the policy
+    #[command(after_help = "\
+Examples:
+  pgveil password                          asks twice, without echo
+  echo -n 'correct horse' | pgveil password")]
+    Password,
+}
+
+#[derive(Debug, Args)]
+pub struct DemoOptions {
+    /// Where clients connect
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6432")]
+    pub listen: SocketAddr,
+    /// Use this server in place of a throw-away one; the data stay in its schema nls
+    #[arg(long, value_name = "URL")]
+    pub database: Option<String>,
+    /// Answer this SQL as psql would, with its noise and cost, and exit
+    #[arg(long, value_name = "SQL")]
+    pub once: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ServeOptions {
+    /// The policy file
+    #[arg(long, value_name = "FILE")]
+    pub policy: PathBuf,
+    /// Where clients connect
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6432")]
+    pub listen: SocketAddr,
+    /// Certificate chain in PEM, for TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of the certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}

@@ -1,0 +1,98 @@
+//! `pgveil check`: does the policy hold for its database, and what does it mean?
+
+use std::path::Path;
+
+use super::{Failure, start};
+use crate::policy::{Accounting, Column, Policy, Protection, Scalar, Table, Unit};
+
+/// Values of a domain that a summary shows.
+const VALUES_SHOWN: usize = 6;
+
+pub async fn run(path: &Path) -> Result<(), Failure> {
+    let file = start::read(path)?;
+    let opened = start::open(&file, &start::database(&file)?).await?;
+    opened.connected.close().await;
+    start::accounts(&opened.policy)?;
+    for line in summary(&opened.policy) {
+        println!("{line}");
+    }
+    for warning in &opened.warnings {
+        println!("warning: {warning}");
+    }
+    let warnings = opened.warnings.len();
+    let ending = match warnings {
+        0 => String::new(),
+        1 => ", with 1 warning".to_owned(),
+        _ => format!(", with {warnings} warnings"),
+    };
+    println!("{}: the policy holds for database {} (PostgreSQL {}){ending}", path.display(), opened.catalog.database, opened.catalog.server_version);
+    Ok(())
+}
+
+/// What the policy protects, shows and allows. No verifier, no URL.
+fn summary(policy: &Policy) -> Vec<String> {
+    let privacy = &policy.privacy;
+    let accounting = match privacy.accounting {
+        Accounting::Gdp => "gdp",
+        Accounting::Zcdp => "zcdp",
+        Accounting::Pure => "pure",
+    };
+    let budget = privacy.budget;
+    let mut lines = vec![
+        format!("Protected: one {}, with everything about it", privacy.unit),
+        format!("Owner's budget, all roles together: epsilon {}, delta {:e}, accounted by {accounting}", budget.epsilon, budget.delta),
+        format!("One query: epsilon {} by default, at most {}", privacy.epsilon_default, privacy.epsilon_max),
+        "Roles:".to_owned(),
+    ];
+    lines.extend(policy.roles.iter().map(|role| format!("  {}: epsilon {}, delta {:e}", role.name, role.budget.epsilon, role.budget.delta)));
+    lines.push("Tables:".to_owned());
+    for table in &policy.tables {
+        lines.extend(described(table, &policy.privacy.unit));
+    }
+    lines
+}
+
+fn described(table: &Table, word: &str) -> Vec<String> {
+    let name = format!("  {}.{}", table.schema, table.name);
+    match &table.protection {
+        Protection::Public => vec![format!("{name}: public")],
+        Protection::Private(unit) => {
+            let mut lines = vec![format!("{name}: private, {}", rows(unit, word))];
+            let wide = table.columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(0);
+            lines.extend(table.columns.iter().map(|column| format!("    {:wide$}  {}", column.name, knowledge(column, unit))));
+            lines
+        }
+    }
+}
+
+fn rows(unit: &Unit, word: &str) -> String {
+    if unit.is_primary_key && unit.path.is_empty() {
+        return format!("one row a {word} (its primary key {})", unit.column);
+    }
+    let path: Vec<String> = unit.path.iter().map(|s| format!("{} -> {}.{}.{}", s.column, s.schema, s.table, s.referenced)).collect();
+    let by = if path.is_empty() { unit.column.clone() } else { path.join(", ") };
+    format!("at most {} rows a {word} count (by {by})", unit.rows_per_unit)
+}
+
+fn knowledge(column: &Column, unit: &Unit) -> String {
+    let values = column.domain.as_ref().map(|values| {
+        let mut shown: Vec<String> = values.iter().take(VALUES_SHOWN).map(text).collect();
+        if values.len() > VALUES_SHOWN {
+            shown.push(format!("… ({} values)", values.len()));
+        }
+        format!("values {}", shown.join(", "))
+    });
+    let bounds = column.bounds.as_ref().map(|b| format!("from {} to {}", text(&b.lower), text(&b.upper)));
+    let is_unit = if unit.path.is_empty() { column.name == unit.column } else { unit.path.first().is_some_and(|s| s.column == column.name) };
+    let known: Vec<String> = is_unit.then(|| "the unit".to_owned()).into_iter().chain(values).chain(bounds).collect();
+    if known.is_empty() { "no bounds, no values: for WHERE, and for groups above a threshold".to_owned() } else { known.join("; ") }
+}
+
+fn text(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Bool(value) => value.to_string(),
+        Scalar::Int(value) => value.to_string(),
+        Scalar::Decimal(value) | Scalar::Text(value) => value.clone(),
+        Scalar::Date(_) | Scalar::Timestamp(_) => crate::rewrite::sql::scalar_text(scalar),
+    }
+}

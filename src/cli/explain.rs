@@ -1,0 +1,51 @@
+//! `pgveil explain`: the plan of a query and its price. Needs the catalog; spends nothing, opens no ledger, reads no private row.
+
+use std::path::Path;
+
+use super::{Failure, start, table};
+use crate::engine::{Asker, constants, describe_plan, plan};
+use crate::mechanism::{Fixed, Loss, Standing};
+use crate::parse::{Statement, parse};
+use crate::policy::Policy;
+use crate::rewrite::Terms;
+
+pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failure> {
+    let file = start::read(path)?;
+    let opened = start::open(&file, &start::database(&file)?).await?;
+    let (policy, connected) = (opened.policy, opened.connected);
+    connected.close().await;
+    let terms = terms(&policy, role)?;
+    let role = role.or(policy.roles.first().map(|role| role.name.as_str())).unwrap_or_default().to_owned();
+    let search_path = vec![role.clone(), "public".to_owned()];
+    let asker = Asker { role, epsilon: None, settings: Vec::new(), search_path };
+    let refused = |refusal| {
+        table::print_refusal(&refusal, sql);
+        Failure::Shown
+    };
+    for statement in parse(sql).map_err(refused)? {
+        let (Statement::Query(query) | Statement::Explain(query, _)) = statement else {
+            return Err(Failure::Usage("only queries can be explained; leave SET, BEGIN and the like out".to_owned()));
+        };
+        let planned = plan(&query, &policy, &asker.search_path, &constants(&asker), &terms).map_err(|e| refused(e.report()))?;
+        for line in describe_plan(&planned, &policy) {
+            println!("{line}");
+        }
+    }
+    Ok(())
+}
+
+/// The terms of a role that has spent nothing.
+fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
+    let (owner, roles) = start::accounts(policy)?;
+    let spec = match role {
+        Some(name) => roles.into_iter().find(|spec| spec.name == name),
+        None => roles.into_iter().next(),
+    };
+    let Some(spec) = spec else {
+        let names: Vec<&str> = policy.roles.iter().map(|role| role.name.as_str()).collect();
+        return Err(Failure::Usage(format!("the policy has no such role; its roles are {}", names.join(", "))));
+    };
+    let nothing = Loss { epsilon: Some(Fixed::ZERO), rho: Fixed::ZERO, mu_squared: Fixed::ZERO, delta: Fixed::ZERO };
+    let accounts = [spec.cap, owner.cap].map(|cap| Standing { cap, spent: nothing }).to_vec();
+    Ok(Terms { epsilon: policy.privacy.epsilon_default, delta: spec.budget.delta, accounts })
+}

@@ -1,0 +1,62 @@
+//! How a command ends when it does not succeed: plain words with the remedy, and an exit code.
+
+use std::process::ExitCode;
+
+use crate::policy::PolicyError;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line asks for something that cannot be: exit code 2.
+    Usage(String),
+    /// The policy does not hold: exit code 3.
+    Policy(Vec<PolicyError>),
+    /// Anything else: exit code 1. `remedy` is a sentence that says what to do.
+    Runtime { message: String, remedy: Option<String> },
+    /// What went wrong stands on the screen already: exit code 1.
+    Shown,
+    /// Ctrl-C or SIGTERM came before the work was done: exit code 1.
+    Interrupted,
+}
+
+impl Failure {
+    /// A failure without a remedy of ours: the message says it all.
+    pub fn new(message: impl std::fmt::Display) -> Self {
+        Self::Runtime { message: message.to_string(), remedy: None }
+    }
+
+    /// A failure and what to do about it.
+    pub fn with_remedy(message: impl std::fmt::Display, remedy: impl Into<String>) -> Self {
+        Self::Runtime { message: message.to_string(), remedy: Some(remedy.into()) }
+    }
+
+    /// To stderr.
+    pub fn print(&self) {
+        match self {
+            Self::Usage(message) => eprintln!("error: {message}"),
+            Self::Policy(errors) => {
+                for error in errors {
+                    eprintln!("{error}");
+                }
+                let errors = errors.len();
+                eprintln!("error: the policy does not hold ({errors} error{})", if errors == 1 { "" } else { "s" });
+            }
+            Self::Runtime { message, remedy } => {
+                eprintln!("error: {message}");
+                if let Some(remedy) = remedy {
+                    eprintln!("{remedy}");
+                }
+            }
+            Self::Shown => {}
+            Self::Interrupted => eprintln!("interrupted"),
+        }
+    }
+
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Policy(_) => ExitCode::from(3),
+            Self::Runtime { .. } | Self::Shown | Self::Interrupted => ExitCode::FAILURE,
+        }
+    }
+}

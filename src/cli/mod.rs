@@ -1,0 +1,57 @@
+//! The edge towards the operator: one subcommand a task, and the start-up that they share.
+
+mod arguments;
+mod check;
+pub mod demo;
+mod explain;
+mod failure;
+mod log;
+mod password;
+mod serve;
+mod signal;
+pub mod start;
+mod table;
+mod tls;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+pub use failure::Failure;
+
+/// How long threads that cannot be interrupted (the embedded engine's) may hold up the end.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    log::start();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: the runtime did not start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(run(arguments.command));
+    runtime.shutdown_timeout(END_WAIT);
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.print();
+            failure.exit_code()
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(options) => demo::run(options).await,
+        Command::Serve(options) => serve::run(options).await,
+        Command::Check { file } => check::run(&file).await,
+        Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
+        Command::Password => password::run(),
+    }
+}

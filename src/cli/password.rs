@@ -1,0 +1,38 @@
+//! `pgveil password`: the verifier that a policy stores in place of a password.
+
+use std::io::{IsTerminal, Read};
+
+use super::Failure;
+use crate::wire::scram::make_verifier;
+
+/// Longest password that is read, in bytes.
+const BYTES_MAX: u64 = 1024;
+
+pub fn run() -> Result<(), Failure> {
+    let password = if std::io::stdin().is_terminal() { asked()? } else { piped()? };
+    if password.is_empty() {
+        return Err(Failure::Usage("the password is empty; give one".to_owned()));
+    }
+    println!("{}", make_verifier(&password));
+    Ok(())
+}
+
+fn asked() -> Result<String, Failure> {
+    let ask = |prompt| rpassword::prompt_password(prompt).map_err(|e| Failure::new(format_args!("the password could not be read: {e}")));
+    let password = ask("Password: ")?;
+    if password != ask("Again: ")? {
+        return Err(Failure::Usage("the two passwords differ; nothing was made, try again".to_owned()));
+    }
+    Ok(password)
+}
+
+/// One line, without its end.
+fn piped() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(BYTES_MAX + 1).read_to_string(&mut text);
+    read.map_err(|e| Failure::new(format_args!("the password could not be read from standard input: {e}")))?;
+    if text.len() as u64 > BYTES_MAX {
+        return Err(Failure::Usage(format!("the password is longer than {BYTES_MAX} bytes")));
+    }
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,119 @@
+//! From a policy file to a running engine: the one start-up that demo, serve, check, explain and tests share.
+
+use std::sync::Arc;
+
+use tokio_postgres::Config;
+
+use super::Failure;
+use crate::catalog::{self, Catalog};
+use crate::engine::Engine;
+use crate::execute::Backend;
+use crate::ledger::{AccountSpec, Ledger};
+use crate::mechanism::{Cap, Fixed};
+use crate::policy::{self, Budget, Checked, File, Policy, PolicyError};
+use crate::postgres::{self, Connected, connect};
+use crate::shadow::{Mirrored, Shadow, ShadowOptions, ShadowSource};
+
+/// Connections to a database that bears more than one.
+pub const CONNECTIONS: usize = 8;
+
+/// A policy that holds for its database, and the connection that was used to see it.
+pub struct Opened {
+    pub policy: Policy,
+    pub warnings: Vec<PolicyError>,
+    pub catalog: Catalog,
+    pub connected: Connected,
+}
+
+/// A running engine and what its operator should know.
+pub struct Started {
+    pub engine: Arc<Engine>,
+    pub warnings: Vec<String>,
+    pub mirrored: Vec<Mirrored>,
+}
+
+/// Reads and parses a policy file; `${NAME}` comes from the environment.
+pub fn read(path: &std::path::Path) -> Result<File, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::with_remedy(format_args!("{}: {e}", path.display()), "Name a policy file that this user may read."))?;
+    File::parse(&path.display().to_string(), &text, |name| std::env::var(name).ok()).map_err(Failure::Policy)
+}
+
+/// The database that the policy names.
+pub fn database(file: &File) -> Result<Config, Failure> {
+    let Some(url) = &file.database_url else {
+        return Err(Failure::with_remedy(
+            format_args!("{} names no database", file.name),
+            "Add `database: {url: ${DATABASE_URL}}` and set DATABASE_URL to postgresql://user@host/database.",
+        ));
+    };
+    config(url)
+}
+
+/// A URL of PostgreSQL. Messages never show it: it may hold a password.
+pub fn config(url: &str) -> Result<Config, Failure> {
+    let mut config: Config = url.parse().map_err(|e| {
+        Failure::with_remedy(format_args!("the database's URL is not understood: {e}"), "Write postgresql://user@host:5432/database.")
+    })?;
+    if config.get_application_name().is_none() {
+        config.application_name("pgveil");
+    }
+    Ok(config)
+}
+
+/// Connects, reads the catalog and checks the policy against it.
+pub async fn open(file: &File, database: &Config) -> Result<Opened, Failure> {
+    let connected = connect(database).await.map_err(unreachable_database)?;
+    let catalog = catalog::load(&connected.client).await.map_err(Failure::new)?;
+    let Checked { policy, warnings } = policy::check(file, &catalog, &connected.client).await.map_err(Failure::Policy)?;
+    Ok(Opened { policy, warnings, catalog, connected })
+}
+
+/// What to say when the database cannot be reached.
+pub fn unreachable_database(error: postgres::Error) -> Failure {
+    let cause = std::error::Error::source(&error).and_then(std::error::Error::source).map_or(String::new(), |cause| format!(": {cause}"));
+    Failure::with_remedy(format_args!("{error}{cause}"), "Is the database running, and are host, port, user and password of its URL right?")
+}
+
+/// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together. `connections` towards the database at most.
+pub async fn engine(opened: Opened, database: Config, source: ShadowSource, ledger: &str, connections: usize) -> Result<Started, Failure> {
+    let Opened { policy, warnings: _, catalog, connected } = opened;
+    let options = ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone());
+    let shadow = Shadow::start(&policy, options).await.map_err(|e| {
+        Failure::with_remedy(
+            e,
+            "pgveil needs a second, empty PostgreSQL to type statements on: set shadow.url in the policy, or let it find server binaries (PGVEIL_PG_BIN).",
+        )
+    })?;
+    let mirrored = shadow.mirror(&connected.client).await.map_err(Failure::new)?;
+    // An embedded engine takes one session: the backend's comes next.
+    connected.close().await;
+    let (owner, roles) = accounts(&policy)?;
+    let ledger = Ledger::open(ledger, owner, &roles).await.map_err(|e| Failure::new(format_args!("{e}")))?;
+    let warnings = shadow.warnings().to_vec();
+    let backend = Backend::new(database, connections);
+    let engine = Engine::new(policy, backend, shadow, ledger, catalog.database, catalog.server_version);
+    Ok(Started { engine: Arc::new(engine), warnings, mirrored })
+}
+
+/// Stops what [`engine`] started; sessions that still hold the engine end it when they end.
+pub async fn stop(engine: Arc<Engine>) {
+    if let Some(engine) = Arc::into_inner(engine) {
+        engine.stop().await;
+    }
+}
+
+/// The owner's account and the roles', as the policy has them.
+pub fn accounts(policy: &Policy) -> Result<(AccountSpec, Vec<AccountSpec>), Failure> {
+    let owner = account("owner", policy.privacy.budget, policy)?;
+    let roles = policy.roles.iter().map(|role| account(&role.name, role.budget, policy)).collect::<Result<_, _>>()?;
+    Ok((owner, roles))
+}
+
+fn account(name: &str, budget: Budget, policy: &Policy) -> Result<AccountSpec, Failure> {
+    let share = policy.privacy.threshold_share;
+    let fixed = Fixed::round_down;
+    let cap = Cap::new(fixed(budget.epsilon), fixed(budget.delta), fixed(share), policy.privacy.accounting)
+        .map_err(|e| Failure::with_remedy(format_args!("the budget of {name}: {e}"), "Change the budget in the policy."))?;
+    Ok(AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap })
+}

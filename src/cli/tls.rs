@@ -1,0 +1,41 @@
+//! TLS towards clients: from the operator's files, or a certificate made for one run of the demo.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::Failure;
+
+/// Reads the chain and the key.
+pub fn from_files(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Failure> {
+    let bad = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::with_remedy(
+            format_args!("{}: {error}", path.display()),
+            "Give a certificate chain and its private key in PEM by --tls-cert and --tls-key.",
+        )
+    };
+    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|e| bad(certificate, &e))?;
+    if chain.is_empty() {
+        return Err(bad(certificate, &"no certificate in this file"));
+    }
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| bad(key, &e))?;
+    configured(chain, secret).map_err(|e| bad(certificate, &e))
+}
+
+/// A certificate for this machine that nobody vouches for: `sslmode=require` works, `verify-full` does not.
+pub fn self_signed() -> Result<Arc<ServerConfig>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format_args!("the demo's certificate could not be made: {error}"));
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).map_err(|e| failed(&e))?;
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    configured(vec![made.cert.der().clone()], key).map_err(|e| failed(&e))
+}
+
+fn configured(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(builder.with_no_client_auth().with_single_cert(chain, key)?))
+}

@@ -1,0 +1,107 @@
+//! One unit's influence, measured exactly: what the plan declares is what the rows show.
+
+use std::collections::BTreeSet;
+
+use num_bigint::{BigInt, BigUint};
+use pgveil::mechanism::{Mechanism, Noise};
+use pgveil::rewrite::{Plan, Price, ReleasePlan};
+
+use super::random::Random;
+use super::world::{Groups, HEAVY, UNITS, World};
+
+/// Every release of the plan, for a few units, the heavy one always among them.
+pub async fn holds(world: &World, plan: &Plan, random: &mut Random) -> Result<(), String> {
+    for release in plan.releases() {
+        let (Some(sql), Some(price)) = (release.sql(), release.price()) else { continue };
+        calibrated(price)?;
+        let whole = world.run(sql, release.keys().len()).await?;
+        nobody(world, release, sql).await?;
+        for unit in [HEAVY, 1 + random.below(UNITS + 1), 1 + random.below(UNITS)] {
+            unit_within(world, release, sql, &whole, unit).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Rows that belong to no unit add nothing: no bound would hold for them.
+pub async fn nobody(world: &World, release: &ReleasePlan, sql: &str) -> Result<(), String> {
+    world.without_anybody().await;
+    let left = world.run(sql, release.keys().len()).await;
+    world.back().await;
+    let silent = |(_, values): (_, &Vec<BigInt>)| values.iter().all(|v| *v == BigInt::ZERO);
+    let left = left?;
+    if left.len() <= usize::from(release.keys().is_empty()) && left.iter().all(silent) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}\n{sql}")) }
+}
+
+pub async fn unit_within(world: &World, release: &ReleasePlan, sql: &str, whole: &Groups, unit: usize) -> Result<(), String> {
+    let Some(price) = release.price() else { return Ok(()) };
+    world.without(unit).await;
+    let rest = world.run(sql, release.keys().len()).await;
+    world.back().await;
+    within(price, release.is_refined(), whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
+}
+
+/// The norm of the difference against the clip, in integers; with a threshold, the number of groups and the presence too.
+pub fn within(price: &Price, refined: bool, whole: &Groups, rest: &Groups) -> Result<(), String> {
+    let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
+    let keys: BTreeSet<_> = whole.keys().chain(rest.keys()).collect();
+    let (mut norm, mut touched) = (BigUint::ZERO, 0);
+    let zeros = vec![BigInt::ZERO; price.weights.len()];
+    for key in keys {
+        let (a, b) = (whole.get(key), rest.get(key));
+        if a.is_none() && b.is_some() {
+            return Err(format!("group {key:?} appears when a unit leaves"));
+        }
+        let (a, b) = (a.unwrap_or(&zeros), b.unwrap_or(&zeros));
+        touched += u32::from(a != b || rest.get(key).is_none());
+        for (j, weight) in price.weights.iter().enumerate() {
+            let moved = (&a[j] - &b[j]).magnitude() * weight;
+            let moved = if refined { moved << (finest - price.calibrated[j].refine) } else { moved << finest };
+            norm += match price.mechanism {
+                Mechanism::Gaussian => &moved * &moved,
+                Mechanism::Laplace => moved,
+            };
+        }
+        if let Some((presence, _)) = price.threshold {
+            let one = BigUint::from(1u8) << if refined { price.calibrated[presence].refine } else { 0 };
+            if *(&a[presence] - &b[presence]).magnitude() > one {
+                return Err(format!("presence in {key:?} moves by more than one unit"));
+            }
+        }
+    }
+    let limit = match price.mechanism {
+        Mechanism::Gaussian => (&price.clip * &price.clip) << (2 * finest),
+        Mechanism::Laplace => price.clip.clone() << finest,
+    };
+    if norm > limit {
+        return Err(format!("norm {norm} > {limit} ({:?}, clip {}, {finest} bits)", price.mechanism, price.clip));
+    }
+    let groups = price.groups_per_unit.unwrap_or(if price.threshold.is_some() { 1 } else { u32::MAX });
+    if touched > groups {
+        return Err(format!("{touched} groups touched, at most {groups} declared"));
+    }
+    Ok(())
+}
+
+/// The scale of every coordinate's noise against what the loss claims, exactly.
+pub fn calibrated(price: &Price) -> Result<(), String> {
+    for (weight, calibrated) in price.weights.iter().zip(&price.calibrated) {
+        scaled(price, weight, calibrated.noise, calibrated.refine)?;
+    }
+    Ok(())
+}
+
+/// `S F mu >= 2^s C` in squares, or `b F epsilon >= 2^s C`.
+pub fn scaled(price: &Price, weight: &BigUint, noise: Noise, refine: u32) -> Result<(), String> {
+    let enough = match noise {
+        Noise::Gaussian { sigma } => {
+            let scale = weight * sigma;
+            &scale * &scale * price.loss.mu_squared.0 >= (&price.clip * &price.clip) << (2 * refine + 60)
+        }
+        Noise::Laplace { scale } => {
+            let Some(epsilon) = price.loss.epsilon else { return Err("Laplace noise without an epsilon".to_owned()) };
+            weight * scale * epsilon.0 >= price.clip.clone() << (refine + 60)
+        }
+    };
+    if enough { Ok(()) } else { Err(format!("noise {noise:?} is too small for weight {weight}, clip {}", price.clip)) }
+}

@@ -1,0 +1,167 @@
+//! Without noise, and with data inside every bound, the answers are PostgreSQL's own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pgveil::engine::{Asker, Engine, Format, Service};
+use pgveil::execute::Backend;
+use pgveil::ledger::{AccountSpec, Ledger};
+use pgveil::mechanism::{Cap, Fixed, Noise, SampleError, Sampler};
+use pgveil::parse::{Statement, parse};
+use pgveil::policy::Budget;
+use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
+use tokio_postgres::SimpleQueryMessage;
+use tokio_util::sync::CancellationToken;
+
+use super::grammar::Grammar;
+use super::random::{Random, seeds};
+use super::total::tame;
+use super::world::World;
+
+struct Silent;
+
+impl Sampler for Silent {
+    fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
+        Ok(0)
+    }
+}
+
+async fn engine(world: &World, directory: &std::path::Path) -> Engine {
+    let mut policy = world.policy.clone();
+    let budget = Budget { epsilon: 100_000.0, delta: 1e-3 };
+    policy.privacy.budget = budget;
+    policy.roles[0].budget = budget;
+    policy.privacy.epsilon_max = 10.0;
+    let version = "15.0";
+    let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, world.database.clone(), version)).await.unwrap();
+    shadow.mirror(&world.client).await.unwrap();
+    let share = policy.privacy.threshold_share;
+    let cap = Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
+    let account = |name: &str| AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap };
+    let url = format!("sqlite://{}", directory.join("ledger.db").display());
+    let ledger = Ledger::open(&url, account("owner"), &[account("ann")]).await.unwrap();
+    let socket: String = world.client.query_one("SHOW unix_socket_directories", &[]).await.unwrap().get(0);
+    let mut config = tokio_postgres::Config::new();
+    config.host_path(socket).dbname(&world.database).user("postgres");
+    Engine::new(policy, Backend::new(config, 2), shadow, ledger, world.database.clone(), version.to_owned())
+        .with_sampler(Arc::new(|| Box::new(Silent)))
+}
+
+type Rows = Vec<Vec<Option<String>>>;
+
+async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
+    let asker = Asker { role: "ann".to_owned(), epsilon: Some(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] };
+    let statements = parse(sql).map_err(|e| format!("{e:?}"))?;
+    let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
+    let answer = engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await.map_err(|e| format!("{e:?}"))?;
+    let text = |v: &Option<bytes::Bytes>| v.as_ref().map(|b| String::from_utf8_lossy(b).into_owned());
+    Ok(answer.rows.iter().map(|row| row.iter().map(text).collect()).collect())
+}
+
+async fn plain(world: &World, sql: &str) -> Option<Rows> {
+    let messages = world.client.simple_query(&format!("SET search_path = w, pg_catalog; {sql}")).await.ok()?;
+    let rows = messages.iter().filter_map(|m| match m {
+        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect()),
+        _ => None,
+    });
+    Some(rows.collect())
+}
+
+const SOURCES: &[(&str, &[&str])] = &[
+    ("people p", &["p"]),
+    ("visits v", &["v"]),
+    ("people p JOIN visits v ON p.id = v.person", &["p", "v"]),
+    ("people p LEFT JOIN visits v ON p.id = v.person AND v.ni < 2", &["p", "v"]),
+    ("visits v LEFT JOIN items i ON i.visit = v.id", &["v", "i"]),
+    ("visits v LEFT JOIN towns t ON v.town = t.code", &["v"]),
+    ("(SELECT * FROM visits WHERE i4 > 3) v", &["v"]),
+];
+
+/// Keys whose every value is known without the data.
+fn key(random: &mut Random, alias: &str) -> String {
+    let key = random.pick(&[
+        "A.kd",
+        "A.b",
+        "A.ni",
+        "(A.i4 / 10)",
+        "CASE WHEN A.i4 > 20 THEN 'high' WHEN A.i4 > 9 THEN 'mid' END",
+        "extract(month FROM A.d)",
+        "date_trunc('month', A.ts)",
+        "width_bucket(A.f8, 0, 50, 5)",
+        "coalesce(A.kd, 'none')",
+        "(A.ni > 0)",
+        "floor(A.i4 / 10) * 10",
+        "A.ts::date",
+        "CASE A.ni WHEN 1 THEN 1.50 WHEN 2 THEN 1.5 ELSE -0.0 END",
+        "A.ni::text",
+        "extract(dow FROM A.ts)",
+        "upper(A.kd)",
+        "A.i4 % 7",
+    ]);
+    key.replace("A.", &format!("{alias}."))
+}
+
+fn close(a: &str, b: &str) -> bool {
+    if a == b {
+        return true;
+    }
+    let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else { return false };
+    (x - y).abs() <= 1e-4 + 1e-6 * x.abs()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_noise_answers_are_postgresqls() {
+    let world = World::new().await;
+    tame(&world).await;
+    let directory = std::env::temp_dir().join(format!("pgveil-equal-{:x}", rand::random::<u64>()));
+    std::fs::create_dir(&directory).unwrap();
+    let engine = engine(&world, &directory).await;
+    let seed = seeds()[0];
+    let mut random = Random::new(seed ^ 2);
+    let (mut compared, mut refused) = (0, Vec::new());
+    for _ in 0..160 {
+        let (from, aliases) = SOURCES[random.below(SOURCES.len())];
+        let keys: Vec<String> = (0..random.below(3)).map(|_| key(&mut random, aliases[0])).collect();
+        let mut grammar = Grammar { random: &mut random, aliases: aliases.to_vec() };
+        let aggregates: Vec<String> = (0..3).map(|_| grammar.aggregate()).collect();
+        let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(1)) } else { String::new() };
+        let items = [keys.clone(), aggregates].concat().join(", ");
+        let grouped = if keys.is_empty() { String::new() } else { format!(" GROUP BY {}", (1..=keys.len()).map(|i| i.to_string()).collect::<Vec<_>>().join(", ")) };
+        let sql = format!("SELECT {items} FROM {from}{condition}{grouped}").replace("1e50", "1e5").replace("f4", "f8");
+        let Some(expected) = plain(&world, &sql).await else { continue };
+        let ours = match asked(&engine, &sql).await {
+            Ok(ours) => ours,
+            Err(refusal) => {
+                assert!(!refusal.contains("Internal"), "seed {seed}\n{sql}\n{refusal}");
+                refused.push(format!("{sql}: {refusal}"));
+                continue;
+            }
+        };
+        let by_key: HashMap<&[Option<String>], &[Option<String>]> = ours.iter().map(|row| row.split_at(keys.len())).collect();
+        assert_eq!(by_key.len(), ours.len(), "seed {seed}: a group twice\n{sql}\n{ours:?}");
+        if keys.iter().any(|k| k.starts_with("floor")) && by_key.is_empty() {
+            continue;
+        }
+        for row in &expected {
+            let (key, values) = row.split_at(keys.len());
+            let Some(found) = by_key.get(key) else { panic!("seed {seed}\n{sql}\nno group {key:?} in {ours:?}") };
+            for (wanted, found) in values.iter().zip(*found) {
+                let same = match (wanted, found) {
+                    (Some(wanted), Some(found)) => close(wanted, found),
+                    // The sum or mean of nothing is NULL; a release never says that there is nothing.
+                    (None, _) => true,
+                    (Some(_), None) => false,
+                };
+                assert!(same, "seed {seed}\n{sql}\nkey {key:?}: wanted {values:?}, found {found:?}");
+            }
+        }
+        compared += 1;
+    }
+    engine.stop().await;
+    let _ = std::fs::remove_dir_all(&directory);
+    eprintln!("{compared} answers compared, {} refused", refused.len());
+    if std::env::var("PGVEIL_NEIGHBOUR_REFUSED").is_ok() {
+        refused.iter().for_each(|r| eprintln!("  {r}"));
+    }
+    assert!(compared > 60, "{compared}: {refused:#?}");
+}

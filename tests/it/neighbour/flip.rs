@@ -1,0 +1,51 @@
+//! The same statement under other plans and another physical order: the same digits.
+
+use super::random::{Random, seeds};
+use super::world::World;
+use super::grammar;
+
+const PLANS: &[&str] = &[
+    "SET enable_seqscan = off",
+    "SET enable_hashagg = off; SET enable_hashjoin = off",
+    "SET enable_sort = off; SET enable_mergejoin = off; SET enable_nestloop = off",
+    "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET debug_parallel_query = on",
+    "SET work_mem = '64kB'",
+];
+
+const SHUFFLE: &str = "BEGIN; SET LOCAL session_replication_role = replica;
+     CREATE TEMP TABLE a ON COMMIT DROP AS SELECT * FROM w.people ORDER BY random(); CREATE TEMP TABLE b ON COMMIT DROP AS SELECT * FROM w.visits ORDER BY random();
+     CREATE TEMP TABLE c ON COMMIT DROP AS SELECT * FROM w.items ORDER BY random(); TRUNCATE w.people, w.visits, w.items;
+     INSERT INTO w.people SELECT * FROM a; INSERT INTO w.visits SELECT * FROM b; INSERT INTO w.items SELECT * FROM c";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plan_flip_same_partials() {
+    let world = World::new().await;
+    let seed = seeds()[0];
+    let mut random = Random::new(seed ^ 1);
+    let mut flipped = 0;
+    for heavy in [false, true] {
+        world.fill(&mut random, heavy).await;
+        for _ in 0..40 {
+            let sql = grammar::query(&mut random);
+            let Ok(plan) = world.plan(&sql, &mut random) else { continue };
+            for release in plan.releases() {
+                let Some(text) = release.sql() else { continue };
+                let keys = release.keys().len();
+                let first = world.run(text, keys).await.unwrap();
+                for settings in PLANS {
+                    world.client.batch_execute(&settings.replace("debug_parallel_query", "force_parallel_mode")).await.unwrap();
+                    let again = world.run(text, keys).await.unwrap();
+                    world.client.batch_execute("RESET ALL").await.unwrap();
+                    world.pin().await;
+                    assert_eq!(first, again, "seed {seed}\n{sql}\n{settings}\n{text}");
+                }
+                world.client.batch_execute(SHUFFLE).await.unwrap();
+                let shuffled = world.run(text, keys).await.unwrap();
+                world.back().await;
+                assert_eq!(first, shuffled, "seed {seed}\n{sql}\nshuffled\n{text}");
+                flipped += 1;
+            }
+        }
+    }
+    assert!(flipped > 40, "{flipped}");
+}

@@ -1,0 +1,268 @@
+//! Random queries of the language in scope, weighted so that most of them plan.
+
+use super::random::Random;
+
+/// One query over one of the shapes of FROM.
+pub fn query(random: &mut Random) -> String {
+    let (with, from, aliases) = source(random);
+    let mut grammar = Grammar { random, aliases };
+    let keys: Vec<String> = (0..[0, 0, 1, 1, 1, 2][grammar.random.below(6)]).map(|_| grammar.key()).collect();
+    let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(2)) } else { String::new() };
+    if !keys.is_empty() && grammar.random.once_in(8) {
+        return format!("{with}SELECT DISTINCT {} FROM {from}{condition}", keys.join(", "));
+    }
+    let aggregates: Vec<String> = (0..1 + grammar.random.below(3)).map(|_| grammar.aggregate()).collect();
+    let mut items: Vec<String> = keys.iter().enumerate().map(|(i, k)| format!("{k} AS key{i}")).collect();
+    items.extend(aggregates.clone());
+    let grouped = match grammar.random.below(3) {
+        _ if keys.is_empty() => String::new(),
+        0 => format!(" GROUP BY {}", (1..=keys.len()).map(|i| i.to_string()).collect::<Vec<_>>().join(", ")),
+        1 => format!(" GROUP BY {}", (0..keys.len()).map(|i| format!("key{i}")).collect::<Vec<_>>().join(", ")),
+        _ => format!(" GROUP BY {}", keys.join(", ")),
+    };
+    let having = if grammar.random.once_in(5) { format!(" HAVING {} > 1", grammar.aggregate()) } else { String::new() };
+    let tail = grammar.random.pick(&["", "", " ORDER BY 1", " ORDER BY 1 LIMIT 3", " LIMIT 0"]);
+    format!("{with}SELECT {} FROM {from}{condition}{grouped}{having}{tail}", items.join(", "))
+}
+
+/// WITH, FROM, and the aliases that show all data columns (public ones show none).
+fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
+    let none = String::new;
+    match random.below(15) {
+        0 | 1 => (none(), "people p".to_owned(), vec!["p"]),
+        2 | 3 => (none(), "visits v".to_owned(), vec!["v"]),
+        4 => (none(), "items i".to_owned(), vec!["i"]),
+        5 => (none(), "people p JOIN visits v ON p.id = v.person".to_owned(), vec!["p", "v"]),
+        6 => (none(), "people p LEFT JOIN visits v ON p.id = v.person AND v.ni < 3".to_owned(), vec!["p", "v"]),
+        7 => (none(), "visits v JOIN items i ON i.visit = v.id".to_owned(), vec!["v", "i"]),
+        8 => (none(), "visits v LEFT JOIN items i ON i.visit = v.id".to_owned(), vec!["v", "i"]),
+        9 => (none(), "visits v JOIN towns t ON v.town = t.code".to_owned(), vec!["v"]),
+        10 => (none(), "visits v LEFT JOIN notes n ON v.town = n.code".to_owned(), vec!["v"]),
+        11 => (none(), "(SELECT * FROM visits WHERE ni > -3) AS v".to_owned(), vec!["v"]),
+        12 => ("WITH v AS (SELECT * FROM visits WHERE i4 IS NOT NULL) ".to_owned(), "v".to_owned(), vec!["v"]),
+        13 => (none(), "people p JOIN visits v ON v.person = p.id JOIN items i ON i.visit = v.id".to_owned(), vec!["p", "v", "i"]),
+        _ => {
+            let inner = "SELECT x.*, coalesce(x.i4, 3) AS made, x.f8 * 2 AS doubled FROM visits x WHERE x.ni <> 2";
+            (none(), format!("people p LEFT JOIN ({inner}) v ON v.person = p.id"), vec!["p", "v"])
+        }
+    }
+}
+
+pub struct Grammar<'r> {
+    pub random: &'r mut Random,
+    pub aliases: Vec<&'static str>,
+}
+
+impl Grammar<'_> {
+    fn column(&mut self, names: &[&str]) -> String {
+        let alias = self.random.pick(&self.aliases.clone());
+        format!("{alias}.{}", self.random.pick(names))
+    }
+
+    pub fn integer(&mut self, depth: usize) -> String {
+        if depth == 0 || self.random.once_in(3) {
+            return match self.random.below(6) {
+                0 => self.random.pick(&["0", "1", "-1", "2", "7", "2147483647", "(-2147483648)", "9223372036854775807"]).to_owned(),
+                _ => self.column(&["s2", "i4", "j4", "i8", "j8", "ni"]),
+            };
+        }
+        let a = self.integer(depth - 1);
+        match self.random.below(13) {
+            0..=4 => {
+                let op = self.random.pick(&["+", "-", "*", "/", "%"]);
+                format!("({a} {op} {})", self.integer(depth - 1))
+            }
+            5 => format!("(- {a})"),
+            6 => format!("abs({a})"),
+            7 => format!("mod({a}, {})", self.integer(depth - 1)),
+            8 => format!("coalesce({a}, {})", self.integer(depth - 1)),
+            9 => format!("CASE WHEN {} THEN {a} ELSE {} END", self.condition(depth - 1), self.integer(depth - 1)),
+            10 => format!("({})::{}", self.any_number(depth - 1), self.random.pick(&["smallint", "int", "bigint"])),
+            11 => format!("length({})", self.text(depth - 1)),
+            _ => format!("nullif({a}, {})", self.integer(depth - 1)),
+        }
+    }
+
+    pub fn numeric(&mut self, depth: usize) -> String {
+        if depth == 0 || self.random.once_in(3) {
+            return match self.random.below(6) {
+                0 => self.random.pick(&["0.5", "1.25", "(-3.75)", "1e20", "0.000001", "100.0"]).to_owned(),
+                _ => self.column(&["n2", "nn", "nb"]),
+            };
+        }
+        let a = self.numeric(depth - 1);
+        match self.random.below(13) {
+            0..=3 => {
+                let op = self.random.pick(&["+", "-", "*", "/", "%"]);
+                format!("({a} {op} {})", self.numeric(depth - 1))
+            }
+            4 => format!("(- {a})"),
+            5 => format!("{}({a})", self.random.pick(&["abs", "sign", "floor", "ceil", "ceiling", "round", "trunc"])),
+            6 => format!("{}({a}, {})", self.random.pick(&["round", "trunc"]), self.random.pick(&["0", "1", "2", "-1", "-2", "-3"])),
+            7 => format!("{}({a})", self.random.pick(&["sqrt", "ln", "log", "log10"])),
+            8 => format!("({})::{}", self.any_number(depth - 1), self.random.pick(&["numeric", "numeric(5,2)", "numeric(3,3)", "numeric(40,0)"])),
+            9 => format!("greatest({a}, {})", self.numeric(depth - 1)),
+            10 => format!("extract({} FROM {})", self.random.pick(&["year", "month", "dow", "doy", "day", "quarter", "week"]), self.date(depth - 1)),
+            11 => format!("CASE WHEN {} THEN {a} END", self.condition(depth - 1)),
+            _ => format!("coalesce({a}, 0)"),
+        }
+    }
+
+    pub fn float(&mut self, depth: usize) -> String {
+        if depth == 0 || self.random.once_in(3) {
+            return match self.random.below(6) {
+                0 => self.random.pick(&["0.5::float8", "'1e50'::float8", "'-2.5'::float8", "'1e-40'::float8"]).to_owned(),
+                _ => self.column(&["f8", "g8", "f4"]),
+            };
+        }
+        let a = self.float(depth - 1);
+        match self.random.below(11) {
+            0..=3 => {
+                let op = self.random.pick(&["+", "-", "*", "/"]);
+                format!("({a} {op} {})", self.float(depth - 1))
+            }
+            4 => format!("(- {a})"),
+            5 => format!("{}({a})", self.random.pick(&["abs", "sign", "floor", "ceil", "round", "trunc"])),
+            6 => format!("{}({a})", self.random.pick(&["sqrt", "ln", "log", "log10"])),
+            7 => format!("({})::float8", self.any_number(depth - 1)),
+            8 => format!("least({a}, {})", self.float(depth - 1)),
+            9 => format!("date_part('{}', {})", self.random.pick(&["year", "month", "dow", "doy"]), self.date(depth - 1)),
+            _ => format!("CASE WHEN {} THEN {a} ELSE 1.5 END", self.condition(depth - 1)),
+        }
+    }
+
+    pub fn any_number(&mut self, depth: usize) -> String {
+        match self.random.below(3) {
+            0 => self.integer(depth),
+            1 => self.numeric(depth),
+            _ => self.float(depth),
+        }
+    }
+
+    pub fn text(&mut self, depth: usize) -> String {
+        if depth == 0 || self.random.once_in(2) {
+            return match self.random.below(6) {
+                0 => self.random.pick(&["'a'", "''", "'x%'"]).to_owned(),
+                _ => self.column(&["tx", "vc", "kd"]),
+            };
+        }
+        let a = self.text(depth - 1);
+        match self.random.below(8) {
+            0 => format!("{}({a})", self.random.pick(&["lower", "upper", "btrim", "ltrim", "rtrim"])),
+            1 => format!("{}({a}, {})", self.random.pick(&["left", "right"]), self.random.pick(&["0", "1", "3", "-2", "5000"])),
+            2 => format!("substring({a}, {})", self.random.pick(&["0", "2", "-5"])),
+            3 => format!("substr({a}, {}, {})", self.random.pick(&["0", "2", "-5", "100000"]), self.random.pick(&["0", "1", "100000"])),
+            4 => format!("coalesce({a}, 'none')"),
+            5 => format!("({})::text", self.random.pick(&["5"]).to_owned() + " + " + &self.integer(depth - 1)),
+            6 => format!("CASE WHEN {} THEN {a} ELSE 'else' END", self.condition(depth - 1)),
+            _ => format!("nullif({a}, 'a')"),
+        }
+    }
+
+    pub fn date(&mut self, depth: usize) -> String {
+        if depth == 0 || self.random.once_in(2) {
+            return self.column(&["d", "dd"]);
+        }
+        match self.random.below(4) {
+            0 => format!("({} + {})", self.date(depth - 1), self.integer(0)),
+            1 => format!("({} - {})", self.date(depth - 1), self.integer(0)),
+            2 => format!("({})::date", self.timestamp(depth - 1)),
+            _ => format!("coalesce({}, date '2000-05-05')", self.date(depth - 1)),
+        }
+    }
+
+    pub fn timestamp(&mut self, depth: usize) -> String {
+        if depth == 0 || self.random.once_in(2) {
+            return self.column(&["ts", "tt"]);
+        }
+        match self.random.below(3) {
+            0 => format!("date_trunc('{}', {})", self.random.pick(&["year", "quarter", "month", "week", "day", "hour"]), self.timestamp(depth - 1)),
+            1 => format!("({})::timestamp", self.date(depth - 1)),
+            _ => format!("greatest({}, timestamp '2000-01-01 00:00:00')", self.timestamp(depth - 1)),
+        }
+    }
+
+    pub fn condition(&mut self, depth: usize) -> String {
+        if depth > 0 && self.random.once_in(4) {
+            let a = self.condition(depth - 1);
+            return match self.random.below(4) {
+                0 => format!("({a} AND {})", self.condition(depth - 1)),
+                1 => format!("({a} OR {})", self.condition(depth - 1)),
+                2 => format!("(NOT {a})"),
+                _ => format!("({a} {})", self.random.pick(&["IS TRUE", "IS NOT TRUE", "IS FALSE", "IS UNKNOWN"])),
+            };
+        }
+        let op = self.random.pick(&["=", "<>", "<", "<=", ">", ">="]);
+        match self.random.below(11) {
+            0 | 1 => format!("({} {op} {})", self.any_number(depth), self.any_number(depth)),
+            2 => format!("({} BETWEEN {} AND {})", self.integer(depth), self.random.below(20), 20 + self.random.below(40)),
+            3 => format!("({} IN (1, 2, NULL, 30))", self.integer(depth)),
+            4 => format!("({} {op} {})", self.text(depth), self.text(depth)),
+            5 => format!(
+                "({} {} '{}')",
+                self.text(depth),
+                self.random.pick(&["LIKE", "ILIKE", "NOT LIKE"]),
+                self.random.pick(&["a%", "%b\\%%", "_", ""])
+            ),
+            6 => format!("({} {op} {})", self.date(depth), self.date(depth)),
+            7 => format!("({} {op} {})", self.timestamp(depth), self.timestamp(depth)),
+            8 => self.column(&["b"]),
+            9 => format!("({} IS DISTINCT FROM {})", self.numeric(depth), self.numeric(depth)),
+            _ => format!("({} IS {}NULL)", self.any_number(depth), self.random.pick(&["", "NOT "])),
+        }
+    }
+
+    fn key(&mut self) -> String {
+        match self.random.below(16) {
+            0 => self.column(&["kd"]),
+            1 => self.column(&["b"]),
+            2 => self.column(&["i4", "ni"]),
+            3 => self.column(&["tx", "vc", "j4", "j8", "nn", "g8", "dd", "tt", "s2"]),
+            4 => self.column(&["d"]),
+            5 => format!("CASE WHEN {} THEN 'low' WHEN {} THEN 'high' END", self.condition(1), self.condition(1)),
+            6 => format!("date_trunc('month', {})", self.column(&["ts", "tt"])),
+            7 => format!("extract(month FROM {})", self.column(&["d", "dd"])),
+            8 => format!("width_bucket({}, 0, 50, 5)", self.column(&["f8", "g8", "n2", "nn"])),
+            9 => format!("floor({} / 10)", self.column(&["i4"])),
+            10 => self.integer(2),
+            11 => self.numeric(2),
+            12 => self.float(2),
+            13 => self.text(2),
+            14 => self.date(1),
+            _ => format!("({} / 10)", self.column(&["i4"])),
+        }
+    }
+
+    fn bounded(&mut self) -> String {
+        match self.random.below(9) {
+            0..=2 => self.column(&["i4", "i8", "n2", "nb", "f8", "f4", "ni"]),
+            3 => format!("LEAST(GREATEST({}, 0), 100)", self.any_number(2)),
+            4 => format!("LEAST(GREATEST({}, -0.5), 12.345)", self.numeric(2)),
+            5 => format!("CASE WHEN {} THEN 1 ELSE 0 END", self.condition(2)),
+            6 => format!("CASE WHEN {} THEN {} END", self.condition(1), self.column(&["i4", "ni"])),
+            7 => {
+                let op = self.random.pick(&["+", "-", "*"]);
+                format!("({} {op} {})", self.column(&["i4", "n2", "nb", "ni"]), self.column(&["i4", "n2", "f8", "ni"]))
+            }
+            _ => format!("round({}, 1)", self.column(&["n2", "nb"])),
+        }
+    }
+
+    pub fn aggregate(&mut self) -> String {
+        let unit = match self.aliases[0] {
+            "p" => Some("p.id"),
+            "v" => Some("v.person"),
+            _ => None,
+        };
+        let call = match self.random.below(10) {
+            0 | 1 => "count(*)".to_owned(),
+            2 => format!("count({})", self.any_number(1)),
+            3 => format!("count({})", self.column(&["i4", "tx", "d", "ni", "f8"])),
+            4 if unit.is_some() => format!("count(DISTINCT {})", unit.unwrap_or_default()),
+            5 if unit.is_some() => format!("count(DISTINCT CASE WHEN {} THEN {} END)", self.condition(1), unit.unwrap_or_default()),
+            4..=7 => format!("sum({})", self.bounded()),
+            _ => format!("avg({})", self.bounded()),
+        };
+        if self.random.once_in(4) { format!("{call} FILTER (WHERE {})", self.condition(1)) } else { call }
+    }
+}

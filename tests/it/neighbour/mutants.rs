@@ -1,0 +1,95 @@
+//! Seeded bugs: each mutation of an emitted statement, or of its price, is caught by the harness itself.
+
+use pgveil::mechanism::{Accounting, Noise};
+use pgveil::rewrite::ReleasePlan;
+
+use super::bound::{nobody, scaled, unit_within};
+use super::world::{HEAVY, World};
+
+/// Units with many rows and groups, rows of nobody, values far out of bounds.
+const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items;
+     INSERT INTO w.people (id, i4, n2, ni) SELECT g, 100 * g, 5000, 2 FROM generate_series(1, 9) g;
+     INSERT INTO w.visits (id, person, i4, j4, n2, kd, tx) SELECT g, 7, 1000 + g, g, 9999, 'a', 'k' || g % 40 FROM generate_series(1, 400) g;
+     INSERT INTO w.visits (id, person, i4, j4, n2, kd, tx) SELECT 1000 + g, g, 3, g, 1, 'b', 'k1' FROM generate_series(1, 9) g;
+     INSERT INTO w.visits (id, person, i4, tx) SELECT 2000 + g, NULL, 40, 'k2' FROM generate_series(1, 20) g; COMMIT;
+     CREATE FUNCTION pg_temp.quotient(a numeric, b numeric) RETURNS numeric LANGUAGE sql AS 'SELECT a / b'";
+
+const QUERIES: &[&str] = &[
+    "SELECT count(*), sum(i4), sum(n2) FROM visits",
+    "SELECT tx, count(*), sum(i4) FROM visits GROUP BY tx",
+    "SELECT kd, sum(n2) FROM visits GROUP BY kd",
+    "SELECT sum(i4), count(*) FROM people",
+];
+
+type Mutate = fn(&ReleasePlan, &str) -> String;
+
+const MUTANTS: &[(&str, Mutate)] = &[
+    ("clip removed", |_, sql| sql.replace("WHEN (\"n\" > ", "WHEN (false AND \"n\" > ")),
+    ("division in place of div", |_, sql| sql.replace("div(", "pg_temp.quotient(")),
+    ("weights halved in the norm", |release, sql| {
+        let weights = &release.price().unwrap().weights;
+        weights.iter().fold(sql.to_owned(), |sql, w| sql.replace(&format!("NUMERIC) * {w})"), &format!("NUMERIC) * {})", w >> 1)))
+    }),
+    ("group cap removed", |_, sql| sql.replace("(\"r\" <= 4)", "(\"r\" <= 4000)")),
+    ("rows of nobody kept", |_, sql| sql.replace("\"person\" IS NOT NULL", "\"person\" IS NULL OR true")),
+    ("partials clamped apart", apart),
+    ("rows clamped after their sum", |_, sql| {
+        let clip = "CASE WHEN (\"t0\".\"i4\" < 0) THEN 0 WHEN (\"t0\".\"i4\" > 50) THEN 50 ELSE \"t0\".\"i4\" END";
+        sql.replace(clip, "\"t0\".\"i4\"").replace("sum(", "least(450 * 2, sum(").replace("AS INTEGER)), 0)", "AS INTEGER))), 0)")
+    }),
+];
+
+/// Each coordinate brought to `C / F_j` by itself.
+fn apart(release: &ReleasePlan, sql: &str) -> String {
+    let price = release.price().unwrap();
+    let mut sql = sql.to_owned();
+    for (i, (weight, calibrated)) in price.weights.iter().zip(&price.calibrated).enumerate() {
+        let value = format!("CAST(\"v{i}\" AS NUMERIC)");
+        let factor = 1u128 << calibrated.refine;
+        let (start, end) = ("CASE WHEN (\"n\" > ", format!(" ELSE ({value} * {factor}) END"));
+        let Some(to) = sql.find(&end) else { continue };
+        let Some(from) = sql[..to].rfind(start) else { continue };
+        let limit = (&price.clip << calibrated.refine) / weight;
+        sql.replace_range(from..to + end.len(), &format!("least({limit}, greatest(-{limit}, {value} * {factor}))"));
+    }
+    sql
+}
+
+async fn caught(world: &World, release: &ReleasePlan, sql: &str) -> bool {
+    let Ok(whole) = world.run(sql, release.keys().len()).await else { return true };
+    nobody(world, release, sql).await.is_err() || unit_within(world, release, sql, &whole, HEAVY).await.is_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mutant_is_caught() {
+    let world = World::new().await;
+    world.client.batch_execute(ROWS).await.unwrap();
+    for accounting in [Accounting::Gdp, Accounting::Pure] {
+        let plans: Vec<_> = QUERIES.iter().filter_map(|sql| world.plan_under(sql, accounting, 1.0).ok()).collect();
+        let releases: Vec<&ReleasePlan> = plans.iter().flat_map(|p| p.releases()).collect();
+        for release in &releases {
+            let sql = release.sql().unwrap();
+            assert!(!caught(&world, release, sql).await, "the original is caught: {sql}");
+        }
+        for (name, mutate) in MUTANTS {
+            let mut killed = 0;
+            for release in &releases {
+                let sql = release.sql().unwrap();
+                let mutant = mutate(release, sql);
+                killed += usize::from(mutant != sql && caught(&world, release, &mutant).await);
+            }
+            // Under pure accounting no key is released by threshold, so nothing caps groups.
+            assert!(killed > 0 || (*name == "group cap removed" && accounting == Accounting::Pure), "{name} survives ({accounting:?})");
+        }
+        for price in releases.iter().filter_map(|r| r.price()) {
+            for (weight, calibrated) in price.weights.iter().zip(&price.calibrated) {
+                let halved = match calibrated.noise {
+                    Noise::Gaussian { sigma } => Noise::Gaussian { sigma: sigma / 2 },
+                    Noise::Laplace { scale } => Noise::Laplace { scale: scale / 2 },
+                };
+                assert!(scaled(price, weight, calibrated.noise, calibrated.refine).is_ok());
+                assert!(scaled(price, weight, halved, calibrated.refine).is_err(), "half the noise survives");
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The tables, their policy by the real loader, and hostile rows for them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use num_bigint::BigInt;
+use pgveil::catalog::load;
+use pgveil::engine::plan;
+use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Standing};
+use pgveil::parse::{Statement, parse};
+use pgveil::policy::{File, Policy, check};
+use pgveil::resolve::Constants;
+use pgveil::rewrite::{Plan, Terms};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::random::Random;
+use crate::harness::Server;
+
+const COLUMNS: &str = "s2 smallint, i4 int, j4 int, i8 bigint, j8 bigint, n2 numeric(10,2), nn numeric, nb numeric, f8 float8, g8 float8, f4 float4, \
+     b bool, tx text, vc varchar(10), kd text, d date, dd date, ts timestamp, tt timestamp, ni int NOT NULL DEFAULT 0";
+const RULES: &str = "i4: {bounds: [0, 50]}, i8: {bounds: [-1000000, 5000000000]}, n2: {bounds: [0, 99.99]}, nb: {bounds: [-5.5, 7.25]}, \
+     f8: {bounds: [-1.5, 100.25]}, f4: {bounds: [0, 0.1]}, kd: {values: [a, b, \"it's\"]}, d: {bounds: [2000-01-01, 2001-12-31]}, \
+     ts: {bounds: [\"2000-01-01\", \"2000-03-31\"]}, ni: {bounds: [-3, 3]}";
+
+const POLICY: &str = "\
+version: 1
+privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}
+limits: {groups_per_unit: 4, rows_per_unit: 8}
+roles: [{name: ann, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 3, delta: 1e-7}}]
+tables:
+  w.people: {unit: id, other_columns: visible, columns: {id: {bounds: [1, 5]}, RULES}}
+  w.visits: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {person: {bounds: [1, 5]}, RULES}}
+  w.items: {unit: {path: [visit -> w.visits.id, person -> w.people.id]}, rows_per_unit: 6, other_columns: visible, columns: {RULES}}
+  w.towns: public
+  w.notes: public
+";
+
+/// Units that random rows belong to; the heavy one has a thousand rows in as many groups.
+pub const UNITS: usize = 9;
+pub const HEAVY: usize = 7;
+
+/// Integers of one statement's groups, by key.
+pub type Groups = BTreeMap<Vec<Option<String>>, Vec<BigInt>>;
+
+pub struct World {
+    pub client: Client,
+    pub policy: Policy,
+    pub database: String,
+    /// Stopped when the last test that shares it ends.
+    _server: Arc<Server>,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let server = Server::shared();
+        let (database, client) = server.database().await;
+        let schema = format!(
+            "CREATE SCHEMA w; CREATE TABLE w.people (id int PRIMARY KEY, {COLUMNS});
+             CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, {COLUMNS});
+             CREATE TABLE w.items (visit int REFERENCES w.visits, {COLUMNS});
+             CREATE TABLE w.towns (code text PRIMARY KEY, region text, weight int);
+             CREATE TABLE w.notes (code text, remark int);
+             INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
+             INSERT INTO w.notes VALUES ('x', 1), ('x', 2), ('y', 3), (NULL, 4), ('z', NULL);"
+        );
+        client.batch_execute(&schema).await.unwrap();
+        let file = File::parse("w.yaml", &POLICY.replace("RULES", RULES), |_| None).unwrap();
+        let policy = check(&file, &load(&client).await.unwrap(), &client).await.unwrap().policy;
+        let world = Self { client, policy, database, _server: server };
+        world.pin().await;
+        world
+    }
+
+    /// The settings that `execute` pins.
+    pub async fn pin(&self) {
+        self.client.batch_execute(PINNED).await.unwrap();
+    }
+
+    /// Plans as an engine would, for accounts in one of the states that choose the mechanism.
+    pub fn plan(&self, sql: &str, random: &mut Random) -> Result<Plan, String> {
+        let accounting = if random.once_in(5) { Accounting::Pure } else { Accounting::Gdp };
+        self.plan_under(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)])
+    }
+
+    pub fn plan_under(&self, sql: &str, accounting: Accounting, epsilon: f64) -> Result<Plan, String> {
+        let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
+        let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
+        let fixed = Fixed::round_down;
+        let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
+        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }] };
+        let constants = Constants { now: 847_000_000_000_000, role: "ann".to_owned() };
+        plan(query, &self.policy, &["w".to_owned()], &constants, &terms).map_err(|e| format!("{e:?}"))
+    }
+
+    /// Runs a release's statement. An error is a leak: it depends on rows.
+    pub async fn run(&self, sql: &str, keys: usize) -> Result<Groups, String> {
+        let messages = self.client.simple_query(sql).await.map_err(|e| format!("the emitted statement failed: {e:?}\n{sql}"))?;
+        let mut groups = Groups::new();
+        for message in messages {
+            let SimpleQueryMessage::Row(row) = message else { continue };
+            let key = (0..keys).map(|i| row.get(i).map(str::to_owned)).collect();
+            let integer = |i: usize| row.get(i).unwrap_or("none").parse::<BigInt>().map_err(|_| format!("{:?} is no integer\n{sql}", row.get(i)));
+            let values = (keys..row.len()).map(integer).collect::<Result<_, _>>()?;
+            if groups.insert(key, values).is_some() {
+                return Err(format!("a key twice\n{sql}"));
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Inside a transaction: everything of one unit is gone.
+    pub async fn without(&self, unit: usize) {
+        let delete = format!(
+            "BEGIN; SET LOCAL session_replication_role = replica;
+             DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person = {unit};
+             DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
+        );
+        self.client.batch_execute(&delete).await.unwrap();
+    }
+
+    /// Inside a transaction: rows remain only where no unit can be found for them.
+    pub async fn without_anybody(&self) {
+        let delete = "BEGIN; SET LOCAL session_replication_role = replica;
+             DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person IS NOT NULL;
+             DELETE FROM w.visits WHERE person IS NOT NULL; DELETE FROM w.people";
+        self.client.batch_execute(delete).await.unwrap();
+    }
+
+    pub async fn back(&self) {
+        self.client.batch_execute("ROLLBACK").await.unwrap();
+    }
+
+    /// A new random database: every column hostile, foreign keys NULL or dangling here and there.
+    pub async fn fill(&self, random: &mut Random, heavy: bool) {
+        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items;");
+        let people = if random.once_in(6) { 0 } else { UNITS };
+        for unit in 1..=people {
+            if !random.once_in(6) {
+                sql += &format!("INSERT INTO w.people VALUES ({unit}, {});", values(random));
+            }
+        }
+        let visits = random.below(30);
+        for visit in 1..=visits {
+            let person = if random.once_in(8) { "NULL".to_owned() } else { (1 + random.below(UNITS + 1)).to_string() };
+            sql += &format!("INSERT INTO w.visits VALUES ({visit}, {person}, {}, {});", random.pick(&["'x'", "'y'", "'q'", "NULL"]), values(random));
+        }
+        for _ in 0..random.below(30) {
+            let visit = if random.once_in(8) { "NULL".to_owned() } else { (1 + random.below(visits + 2)).to_string() };
+            sql += &format!("INSERT INTO w.items VALUES ({visit}, {});", values(random));
+        }
+        if heavy {
+            sql += &format!(
+                "INSERT INTO w.visits (id, person, town, i4, j4, nn, f8, tx, kd, d, n2) SELECT 1000 + g, {HEAVY}, 'x', g % 60, g, g / 3.0, g, 'k' || g, 'a', date '2000-01-01' + g, g % 100 FROM generate_series(1, 1000) g;"
+            );
+            sql += "INSERT INTO w.items (visit, j4, n2, f8, b) SELECT 1001, g, 50, 100, true FROM generate_series(1, 50) g;";
+        }
+        sql += "COMMIT;";
+        self.client.batch_execute(&sql).await.unwrap();
+    }
+}
+
+/// What `execute` pins for every statement of a plan.
+const PINNED: &str = "SET search_path = pg_catalog; SET \"TimeZone\" = 'UTC'; SET \"DateStyle\" = 'ISO, MDY'; SET \"IntervalStyle\" = 'postgres'; \
+     SET extra_float_digits = 1; SET row_security = off; SET standard_conforming_strings = on; SET jit = off";
+
+/// Hostile values of each column of [`COLUMNS`], in their order.
+pub const HOSTILE: &[&[&str]] = &[
+    &["NULL", "0", "1", "-1", "32767", "-32768", "7"],
+    &["NULL", "0", "1", "25", "50", "51", "-1", "2147483647", "-2147483648"],
+    &["NULL", "0", "1", "-1", "3", "2147483647", "-2147483648"],
+    &["NULL", "0", "-1000001", "5000000000", "9223372036854775807", "-9223372036854775808", "77"],
+    &["NULL", "0", "-1", "2", "9223372036854775807", "-9223372036854775808"],
+    &["NULL", "0", "0.01", "99.99", "-99999999.99", "99999999.99", "50.5", "'NaN'"],
+    &["NULL", "0", "'NaN'", "'Infinity'", "'-Infinity'", "1e30", "'-1e5000'", "'1e-400'", "1.50", "'1e-16000'", "-2.5", "'1e131000'"],
+    &["NULL", "0", "'NaN'", "'Infinity'", "-5.5", "7.25", "7.2500001", "'1e-5000'", "-5.4999999999999999999", "3"],
+    &["NULL", "0", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "'5e-324'", "'-0'", "-1.5", "100.25", "3.3", "'-5e-324'"],
+    &["NULL", "0", "'NaN'", "'Infinity'", "'-Infinity'", "1e308", "-1e308", "'5e-324'", "'-0'", "2.5", "1e-160", "1e100", "1e-100"],
+    &["NULL", "0", "'NaN'", "'Infinity'", "3.4e38", "'1e-45'", "0.1", "0.05", "'-0'"],
+    &["NULL", "true", "false"],
+    &["NULL", "''", "'a'", "'A'", "'b%_'", "repeat('é', 3000)", "repeat('x', 20000)", "E'q\\'\\\\{\"\\n'", "'٣'", "'a '"],
+    &["NULL", "''", "'a'", "'longvalue1'", "'ÀÉ'"],
+    &["NULL", "'a'", "'b'", "'it''s'", "'other'"],
+    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'5874897-12-31'", "'2000-01-01'", "'2001-12-31'", "'2000-02-29'", "'1999-12-31'"],
+    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'5874897-12-31'", "'2000-01-01'", "'0001-01-01'", "'9999-12-31'"],
+    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31 23:59:59'", "'2000-02-01 12:34:56.789'", "'2000-03-31 00:00:01'"],
+    &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31 23:59:59'", "'2000-02-01 12:34:56.789'", "'9999-12-31 23:59:59.999999'"],
+    &["0", "-3", "3", "4", "-2147483648"],
+];
+
+fn values(random: &mut Random) -> String {
+    HOSTILE.iter().map(|column| random.pick(column)).collect::<Vec<_>>().join(", ")
+}
