@@ -26,7 +26,7 @@ pub async fn throw_away(local: &LocalPostgres) -> Result<Config, Failure> {
     let loaded = load(&mut connected.client).await;
     connected.close().await;
     loaded?;
-    super::reader(&admin, local.engine()).await
+    super::reader(&admin).await
 }
 
 /// Loads a server of the user's own, unless the schema stands there already.

@@ -22,7 +22,13 @@ pub async fn run(client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr],
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
         command.env_remove(name);
     }
-    command.args(arguments).envs(environment.iter().copied()).env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env("HOME", home(client));
+    command
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .env("LC_ALL", "C.UTF-8")
+        .env("TZ", "UTC")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("HOME", home(client));
     command.env("VEILED_PORT", stage.veiled.port().to_string()).env("DIRECT_PORT", stage.direct.port().to_string());
     command.env("POOR", stage::poor(client));
     // Into a file, so that what it said is told also where it comes to no end.

@@ -66,7 +66,7 @@ impl Stage {
 fn edit(policy: String) -> String {
     let verifier = policy.split("password: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
     let role =
-        |client: &str| format!("  - name: {}\n    password: {verifier}\n    budget: {{epsilon: 0.25, delta: 1e-7, renew: never}}\n", poor(client));
+        |client: &str| format!("  - name: {}\n    password: {verifier}\n    budget: {{epsilon: 1.5, delta: 1e-7, renew: never}}\n", poor(client));
     let roles: String = CLIENTS.into_iter().map(role).collect();
     let rich = policy.replace("epsilon: 8,", "epsilon: 100,").replace("epsilon: 3,", "epsilon: 90,");
     assert!(rich.contains("epsilon: 100,") && rich.contains("epsilon: 90,"), "the demo policy's budgets have changed");
