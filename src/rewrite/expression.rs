@@ -63,20 +63,40 @@ impl Expressions<'_> {
     /// # Errors
     /// 0A000 for what cannot be made total, 54001 where the guards would grow too large.
     pub fn emit(&self, expr: &Expr) -> Result<(ast::Expr, Interval), Refusal> {
-        let emitted = self.total(expr)?;
+        let emitted = match self.of_one_collation(expr) {
+            Some(cells) => Expressions { cells: &cells }.total(expr)?,
+            None => self.total(expr)?,
+        };
         Ok((emitted.sql, emitted.range))
+    }
+
+    pub fn condition(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
+        Ok(self.emit(expr)?.0)
+    }
+
+    /// Where several text columns meet, each under the database's own collation: two of unlike collations are an error on the first row that compares them.
+    fn of_one_collation(&self, expr: &Expr) -> Option<HashMap<ColumnId, Cell>> {
+        let is_text = |id: &ColumnId| self.cells.get(id).is_some_and(|c| matches!(c.data_type, Type::Text | Type::Varchar(_)));
+        let texts: Vec<ColumnId> = expr.columns().into_iter().filter(is_text).collect();
+        if texts.len() < 2 {
+            return None;
+        }
+        let mut cells = self.cells.clone();
+        for id in texts {
+            if let Some(cell) = cells.get_mut(&id) {
+                let expr = Box::new(sql::nested(cell.raw.clone()));
+                cell.raw = sql::nested(ast::Expr::Collate { expr, collation: sql::name(&["default"]) });
+            }
+        }
+        Some(cells)
     }
 
     /// The expression where only NULL or not matters: a clamp changes neither.
     pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
         match expr.as_column() {
             Some(id) => Ok(self.cell(id)?.raw.clone()),
-            None => Ok(self.total(expr)?.sql),
+            None => Ok(self.emit(expr)?.0),
         }
-    }
-
-    pub fn condition(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
-        Ok(self.total(expr)?.sql)
     }
 
     fn total(&self, expr: &Expr) -> Result<Emitted, Refusal> {

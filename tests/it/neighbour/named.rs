@@ -196,9 +196,8 @@ async fn not_valid_check_not_trusted() {
     groups(&world, "SELECT count(*) FROM (SELECT * FROM people WHERE i4 <> 0) p WHERE 100 / i4 > 3 OR 5 % (i4 - 1) = 1").await;
 }
 
-/// Open: columns of two collations in one comparison fail on the first row that meets both. Needs the collation in `policy::Column`.
+/// Columns of two collations in one comparison fail on the first row that meets both.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "open: two collations in one expression"]
 async fn two_collations_in_one_comparison() {
     let world = world().await;
     world
