@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::expression::{bound, clamped, without_tiny};
+use super::guard::{bound, clamped, without_tiny};
 use super::sql;
 use crate::analyze::interval::Interval;
 use crate::catalog::Type;

@@ -1,9 +1,12 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
+mod cast;
 mod describe;
 mod expression;
+mod guard;
 mod lattice;
 mod levels;
+mod operator;
 mod partials;
 mod price;
 mod relation;

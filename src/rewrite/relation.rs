@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-use super::expression::{Cell, Expressions, bound};
+use super::expression::{Cell, Expressions};
+use super::guard::bound;
 use super::sql;
 use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::catalog::Type;

@@ -1,0 +1,49 @@
+//! Casts over guarded operands.
+
+use super::guard::{Emitted, flushed_to, is_float, keep_integer, keep_within, within_digits, working};
+use super::sql;
+use crate::analyze::cast_range;
+use crate::analyze::interval::{FLOAT_MAX, Interval, of_type};
+use crate::catalog::Type;
+use crate::refusal::Refusal;
+use crate::resolve::literal::integer_range;
+
+/// Casts that cannot fail: the operand is brought into the target's range first.
+pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
+    let range = cast_range(value.range, from, to);
+    let plain =
+        |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
+    match to {
+        Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => {
+            // A float8 just below 2^63 rounds up to it: stay a little inside.
+            let limit = if *to == Type::Int8 && is_float(from) { Interval::new(-9.2e18, 9.2e18) } else { of_type(to) };
+            let kept = if integer_range(from).is_some() && value.range.within(limit) { value } else { keep_integer(value, limit, from) };
+            let range = cast_range(kept.range, from, to);
+            Ok(plain(kept, range.meet(of_type(to))))
+        }
+        Type::Numeric(Some((precision, scale))) => {
+            let whole = i32::from(*precision) - i32::from(*scale);
+            let limit = 10f64.powi(whole.min(30));
+            let inside = value.range.lo > 1.0 - limit && value.range.hi < limit - 1.0;
+            let kept = if inside || integer_range(from).is_some_and(|_| value.range.lo > -limit && value.range.hi < limit) {
+                value
+            } else {
+                within_digits(value, whole.min(30), i32::from(*scale), from)
+            };
+            let range = cast_range(kept.range, from, to);
+            Ok(plain(kept, range))
+        }
+        Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from), range.meet(working(to)))),
+        Type::Float8 => {
+            let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from);
+            // A numeric below float8's reach is an error, not zero.
+            let kept = if matches!(from, Type::Numeric(None)) { flushed_to(kept, &Type::Numeric(None)) } else { kept };
+            Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range.meet(working(to))) })
+        }
+        Type::Text | Type::Varchar(_) | Type::Bool | Type::Date | Type::Timestamp => Ok(plain(value, range)),
+        Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
+        Type::Float4 | Type::Char(_) | Type::Uuid | Type::Timestamptz | Type::Interval | Type::Other { .. } => {
+            Err(Refusal::unsupported(format!("a cast to {to:?} over private rows")))
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Guards: clamps and flushes that keep a value where the next operator cannot fail, and the record of what is proved of it.
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::sql;
+use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, of_type, scalar};
+use crate::catalog::Type;
+use crate::policy::Scalar;
+use crate::refusal::{Refusal, sqlstate};
+
+/// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero: products and quotients of two such stay normal.
+const FLOAT_TINY: &str = "1e-100";
+
+/// An emitted expression and what its values are proved to be.
+#[derive(Debug, Clone)]
+pub(super) struct Emitted {
+    pub(super) sql: ast::Expr,
+    pub(super) range: Interval,
+    /// May be a float8 other than zero that is too small to multiply or divide by.
+    pub(super) tiny: bool,
+    pub(super) nodes: usize,
+}
+
+impl Emitted {
+    pub(super) fn plain(sql: ast::Expr, range: Interval) -> Self {
+        Self { sql, range, tiny: false, nodes: 1 }
+    }
+}
+
+/// `CASE WHEN x < lo THEN lo WHEN x > hi THEN hi ELSE x END`: NULL stays NULL, NaN and infinities land on a bound.
+pub fn clamped(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
+    let below = sql::binary(sql::nested(value.clone()), B::Lt, lo.clone());
+    let above = sql::binary(sql::nested(value.clone()), B::Gt, hi.clone());
+    sql::case(vec![(below, lo), (above, hi)], Some(value.clone()))
+}
+
+pub(super) fn is_float(data_type: &Type) -> bool {
+    matches!(data_type, Type::Float4 | Type::Float8)
+}
+
+/// A bound as SQL of a type, from a number.
+pub fn bound(value: f64, data_type: &Type) -> ast::Expr {
+    match data_type {
+        Type::Date => sql::constant(Some(&Scalar::Date(value as i32)), data_type),
+        Type::Timestamp | Type::Timestamptz => sql::constant(Some(&Scalar::Timestamp(value as i64)), data_type),
+        Type::Float4 | Type::Float8 => sql::cast(sql::text(&value.to_string()), &Type::Float8),
+        _ => sql::number(&value.to_string()),
+    }
+}
+
+pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Emitted {
+    let range = value.and_then(scalar).map_or(Interval::ALL, Interval::point);
+    let magnitude = range.lo.abs();
+    let tiny = is_float(data_type) && magnitude > 0.0 && magnitude < 1e-100;
+    Emitted { tiny, ..Emitted::plain(sql::constant(value, data_type), range) }
+}
+
+/// Keeps a value within an interval that its type and later operations need.
+pub(super) fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> Emitted {
+    if value.range.within(limit) {
+        return value;
+    }
+    let nodes = value.nodes * 3 + 5;
+    let sql = clamped(&value.sql, bound(limit.lo, data_type), bound(limit.hi, data_type));
+    Emitted { sql, range: value.range.meet(limit), tiny: value.tiny, nodes }
+}
+
+/// Float operands of `*` and `/` that are too small become zero: underflow is an error in PostgreSQL.
+pub(super) fn flushed(value: Emitted) -> Emitted {
+    if value.tiny { flushed_to(value, &Type::Float8) } else { value }
+}
+
+/// Zero in place of magnitudes below [`FLOAT_TINY`].
+pub(super) fn flushed_to(value: Emitted, data_type: &Type) -> Emitted {
+    let nodes = value.nodes * 3 + 5;
+    let sql = without_tiny(value.sql, data_type);
+    Emitted { sql, range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+}
+
+/// The expression, zero where its magnitude is below [`FLOAT_TINY`].
+pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
+    let constant = |text: &str| sql::cast(sql::text(text), data_type);
+    let above = sql::binary(sql::nested(value.clone()), B::Gt, constant(&format!("-{FLOAT_TINY}")));
+    let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(FLOAT_TINY));
+    let small = ast::Expr::BinaryOp { left: Box::new(above), op: B::And, right: Box::new(below) };
+    sql::case(vec![(small, sql::cast(sql::number("0"), data_type))], Some(value))
+}
+
+/// The interval in which operands of a type may stay without any guard.
+pub(super) fn working(data_type: &Type) -> Interval {
+    match data_type {
+        Type::Numeric(_) => Interval::new(-NUMERIC_MAX, NUMERIC_MAX),
+        Type::Float4 | Type::Float8 => Interval::new(-FLOAT_MAX, FLOAT_MAX),
+        other => of_type(other),
+    }
+}
+
+pub(super) fn internal() -> Refusal {
+    Refusal::new(sqlstate::INTERNAL_ERROR, "a function has no emission")
+}
+
+/// Clamps to the largest value of `whole` digits before the point and `scale` after it, all nines.
+pub(super) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type) -> Emitted {
+    // A float8 has 15 digits: nines past those would round up to the power of ten.
+    let exact = if is_float(from) { 14 } else { 1000 };
+    let nines = |n: i32, before: i32| -> String { (0..n).map(|at| if at + before < exact { '9' } else { '0' }).collect() };
+    let largest = match (whole, scale) {
+        (0, 0) => "0".to_owned(),
+        (0, scale) => format!("0.{}", nines(scale, 0)),
+        (whole, 0) => nines(whole, 0),
+        (whole, scale) => format!("{}.{}", nines(whole, 0), nines(scale, whole)),
+    };
+    let constant = |text: &str| sql::cast(sql::text(text), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
+    let nodes = value.nodes * 3 + 5;
+    let sql = clamped(&value.sql, constant(&format!("-{largest}")), constant(&largest));
+    let limit = 10f64.powi(whole);
+    Emitted { sql, range: value.range.meet(Interval::new(-limit, limit)), tiny: value.tiny, nodes }
+}
+
+/// Clamps to integer bounds written as integers, whatever the operand's type.
+pub(super) fn keep_integer(value: Emitted, limit: Interval, from: &Type) -> Emitted {
+    if value.range.within(limit) {
+        return value;
+    }
+    // Eight-byte limits are not floats: they are written as the integers they are.
+    let (lo, hi) =
+        if limit.hi > 9.21e18 { (i64::MIN.to_string(), i64::MAX.to_string()) } else { (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi)) };
+    let nodes = value.nodes * 3 + 5;
+    let as_from = |t: &str| sql::cast(sql::number(t), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
+    let sql = clamped(&value.sql, as_from(&lo), as_from(&hi));
+    Emitted { sql, range: value.range.meet(limit), tiny: false, nodes }
+}
