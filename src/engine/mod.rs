@@ -44,9 +44,11 @@ pub struct Engine {
 /// # Errors
 /// One variant a stage; every text depends on the SQL, the policy and the terms only.
 pub fn plan(query: &Query, policy: &Policy, search_path: &[String], constants: &Constants, terms: &Terms) -> Result<Plan, Error> {
-    let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
-    let analyzed = analyze(resolved, policy).map_err(Error::Analyze)?;
-    rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
+    crate::parse::with_room(|| {
+        let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
+        let analyzed = analyze(resolved, policy).map_err(Error::Analyze)?;
+        rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
+    })
 }
 
 impl Engine {

@@ -1,6 +1,7 @@
 //! Stage 1: text → [`Statement`], an allow-list over sqlparser's tree. Nothing of a client's text is ever forwarded; later stages print their own.
 
 mod bind;
+mod chain;
 mod session;
 
 use std::ops::ControlFlow;
@@ -12,6 +13,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
 pub use bind::{Bound, parameter_type};
+pub use chain::with_room;
 pub use session::{Modes, Scope, Session};
 
 /// Longest statement text that is parsed, in bytes.
@@ -98,7 +100,8 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
-    session::pieces(tokens).into_iter().map(|piece| statement(piece, sql)).collect()
+    chain::check(&tokens)?;
+    with_room(|| session::pieces(tokens).into_iter().map(|piece| statement(piece, sql)).collect())
 }
 
 /// One statement, from its tokens alone: a string or a comment cannot hide a second one.

@@ -14,6 +14,10 @@ use crate::resolve::literal::civil_from_days;
 /// # Errors
 /// XX000 where it does not, which is a bug of ours.
 pub fn print(query: &ast::Query) -> Result<String, Refusal> {
+    crate::parse::with_room(|| reproduced(query))
+}
+
+fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
     let text = query.to_string();
     let differs = || Refusal::new(sqlstate::INTERNAL_ERROR, "the emitted statement does not survive printing");
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(512).try_with_sql(&text).map_err(|_| differs())?;

@@ -137,3 +137,48 @@ async fn every_epsilon_is_charged_or_refused() {
         assert_eq!(answered.is_ok(), charged, "{epsilon}: {:?}", answered.err());
     }
 }
+
+/// A long chain is a deep tree, although nothing in it is nested: it must not overflow the stack of a whole proxy, wherever it is walked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_chain_is_refused_before_it_is_deep() {
+    let chains = [
+        ("SELECT 1", "+1", ""),
+        ("SELECT true", " AND true", ""),
+        ("SELECT 1", "::int", ""),
+        ("SELECT 1", " IS NULL", ""),
+        ("SELECT ", "- ", "1"),
+        ("SELECT ", "NOT ", "true"),
+        ("SELECT a", ".a", ""),
+        ("SELECT a", "[1]", ""),
+        ("SELECT 1", " UNION SELECT 1", ""),
+        ("SELECT 1 FROM a", " JOIN a ON true", ""),
+        ("SELECT '1'", " AT TIME ZONE 'UTC'", ""),
+        ("SELECT '1'", " COLLATE x", ""),
+        ("SELECT ", "(", "1"),
+        ("SELECT ", "CASE WHEN true THEN ", "1"),
+        ("SELECT ", "abs(1)+", "1"),
+        ("SELECT count(*) FROM nls.women WHERE birth_year", "+1", " > 0"),
+        ("SELECT count(*) FROM nls.women WHERE true", " AND birth_year > 1945", ""),
+        ("SELECT count(*)", "+1", " FROM nls.women"),
+        ("SELECT sum(birth_year", "-1", ") FROM nls.women"),
+        ("SELECT count(*) FROM nls.women WHERE race = 'white'", " IS TRUE", ""),
+    ];
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let veil = std::sync::Arc::new(veil);
+    for (head, link, tail) in chains {
+        for links in [20, 80, 120, 240, 40_000] {
+            let sql = format!("{head}{}{tail}", link.repeat(links));
+            let veil = veil.clone();
+            // A worker's stack is what the proxy has.
+            let answered = tokio::spawn(async move {
+                match parse(&sql).as_deref() {
+                    Ok([Statement::Query(_)]) => ours(&veil, &sql).await.map(|_| ()),
+                    Ok(_) => panic!("one query is wanted"),
+                    Err(refusal) => Err(refusal.sqlstate.clone()),
+                }
+            });
+            let answered = answered.await.unwrap();
+            assert!(links < 40_000 || head.ends_with('a') || answered.is_err(), "{head}{link}");
+        }
+    }
+}
