@@ -8,8 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
 
+pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
 pub use notice::describe as describe_plan;
-pub use service::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
+pub use service::{Answer, Service};
 
 use crate::analyze::analyze;
 use crate::error::Error;

@@ -7,52 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::parse::Query;
-
-/// Who asks, and the session settings that reach an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Asker {
-    /// The policy role, which is the user that logged in.
-    pub role: String,
-    /// `pgveil.epsilon`, where the session set it: what this query may spend. In (0, policy's max_epsilon].
-    pub epsilon: Option<f64>,
-    /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a fixed list
-    /// (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`). Values are not yet checked by PostgreSQL.
-    pub settings: Vec<(String, String)>,
-    /// Schemas of unqualified names, in order.
-    pub search_path: Vec<String>,
-}
-
-/// How a value travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    Text,
-    Binary,
-}
-
-/// One bound parameter, as the client sent it; `None` is NULL.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Argument {
-    pub format: Format,
-    pub value: Option<Bytes>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnDescription {
-    pub name: String,
-    /// PostgreSQL's type OID.
-    pub type_oid: u32,
-    /// pg_type.typlen.
-    pub type_size: i16,
-    pub type_modifier: i32,
-}
-
-/// Types of a statement's parameters and columns; free, touches no data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
-    /// Type OID of each parameter.
-    pub parameters: Vec<u32>,
-    pub columns: Vec<ColumnDescription>,
-}
+use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
 
 /// An answered query: only released and public values.
 #[derive(Debug, Clone, PartialEq, Eq)]

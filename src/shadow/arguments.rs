@@ -8,8 +8,8 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row};
 
 use super::ShadowError;
+use super::exchange::{Argument, Format};
 use super::typing::of_oid;
-use crate::engine::{Argument, Format};
 use crate::refusal::Refusal;
 
 /// `text`, for a parameter whose type nobody knows.

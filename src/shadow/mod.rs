@@ -4,6 +4,7 @@
 mod arguments;
 mod build;
 mod ddl;
+mod exchange;
 mod fault;
 mod lock;
 mod mirror;
@@ -17,10 +18,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::{Argument, Asker, Description, Format};
 use crate::policy::Policy;
 use crate::postgres::{self, Engine, LocalPostgres, connect};
 use crate::refusal::Refusal;
+pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
 pub use mirror::Mirrored;
 pub use rows::{BYTES_MAX, ROWS_MAX};

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 
 use super::ShadowError;
 use super::arguments::Raw;
-use crate::engine::{Description, Format};
+use super::exchange::{Description, Format};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most rows of one answer.

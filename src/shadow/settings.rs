@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ShadowError;
 use super::ddl::{identifier, literal};
-use crate::engine::Asker;
+use super::exchange::Asker;
 use crate::refusal::Refusal;
 
 /// The only settings an asker may bring.

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{Kind, Type};
 
 use super::ShadowError;
-use crate::engine::{ColumnDescription, Description};
+use super::exchange::{ColumnDescription, Description};
 
 const ENTRIES_MAX: usize = 2048;
 /// Longer statements are typed each time.
