@@ -1,5 +1,6 @@
 //! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
 
+mod failures;
 mod notice;
 mod service;
 
@@ -11,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
 pub use notice::describe as describe_plan;
 pub use service::{Answer, Service};
+
+use failures::{Failures, Running};
 
 use crate::analyze::analyze;
 use crate::error::Error;
@@ -36,6 +39,7 @@ pub struct Engine {
     shadow: Shadow,
     ledger: Ledger,
     sampler: MakeSampler,
+    failures: Failures,
     server_version: String,
     database: String,
 }
@@ -56,7 +60,7 @@ impl Engine {
     /// Noise comes from the operating system's CSPRNG.
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
-        Self { policy, backend, shadow, ledger, sampler, server_version, database }
+        Self { policy, backend, shadow, ledger, sampler, failures: Failures::default(), server_version, database }
     }
 
     /// The same with another noise source: for tests, which hold it up against PostgreSQL without noise. No command, setting or feature leads here.
@@ -101,9 +105,7 @@ impl Engine {
 
     /// Pay before running: debit, execute, release, finish.
     async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken) -> Result<Released, Error> {
-        if !plan.loss().is_zero() {
-            self.check_failures(asker).await?;
-        }
+        let _place = self.place(asker, plan).await?;
         let snapshot = self.backend.snapshot(plan, self.policy.limits.statement_timeout, cancel).await.map_err(before_charge)?;
         let paid = self.debit(asker, plan).await?;
         let rows = self.run(asker, snapshot, plan, &paid, cancel).await?;
@@ -137,14 +139,18 @@ impl Engine {
         }
     }
 
-    async fn check_failures(&self, asker: &Asker) -> Result<(), Error> {
-        let left = self.ledger.failures_left(&asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
-        if left > 0 {
-            return Ok(());
+    /// A place among the role's running questions, while it has failures left. A question that asks nothing of the data needs none.
+    async fn place<'a>(&'a self, asker: &'a Asker, plan: &Plan) -> Result<Option<Running<'a>>, Error> {
+        if plan.loss().is_zero() {
+            return Ok(None);
         }
-        let refusal = Refusal::denied("this role may ask no more: too many of its queries have failed on the database")
-            .detail("Each visible failure can tell a little of the data, so they are counted and limited. Ask the data owner.");
-        Err(Error::Ledger(refusal))
+        let place = self.failures.enter(&self.ledger, &asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
+        place.map(Some).ok_or_else(|| {
+            Error::Ledger(
+                Refusal::denied("this role may ask no more: too many of its queries have failed on the database")
+                    .detail("Each visible failure can tell a little of the data, so they are counted and limited. Ask the data owner."),
+            )
+        })
     }
 
     /// Parameters as constants of their types, read by PostgreSQL itself.

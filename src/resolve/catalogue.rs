@@ -345,7 +345,6 @@ pub static OUTER: &[&str] = &[
     "exp",
     "first_value",
     "floor",
-    "format",
     "generate_series",
     "greatest",
     "initcap",

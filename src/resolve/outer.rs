@@ -178,6 +178,7 @@ impl Resolver<'_> {
         if *uses_odbc_syntax || !matches!(parameters, ast::FunctionArguments::None) || null_treatment.is_some() {
             return Err(unsupported_above("this form of call"));
         }
+        check_growth(names.last().map_or("", String::as_str), args)?;
         let over = match over {
             None => None,
             Some(ast::WindowType::WindowSpec(window)) => Some(ast::WindowType::WindowSpec(self.above_window(window, environment, place)?)),
@@ -309,6 +310,31 @@ fn names_a_release_column(query: &ast::Query) -> bool {
         }
     }
     ast::Visit::visit(query, &mut Search).is_break()
+}
+
+/// Longest text that a padding function may be asked for: one value is held whole in memory.
+const PADDED_MAX: u32 = 10_000;
+
+/// Functions whose result may be far longer than their arguments take a constant length.
+fn check_growth(name: &str, arguments: &ast::FunctionArguments) -> Result<(), Refusal> {
+    if !["repeat", "lpad", "rpad"].contains(&name) {
+        return Ok(());
+    }
+    let length = match arguments {
+        ast::FunctionArguments::List(list) => list.args.get(1),
+        ast::FunctionArguments::None | ast::FunctionArguments::Subquery(_) => None,
+    };
+    match length {
+        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Value(ast::ValueWithSpan {
+            value: ast::Value::Number(text, _),
+            span: _,
+        }))))
+            if text.parse::<u32>().is_ok_and(|n| n <= PADDED_MAX) =>
+        {
+            Ok(())
+        }
+        _ => Err(unsupported_above(&format!("{name}() with a length that is not a constant of at most {PADDED_MAX}"))),
+    }
 }
 
 pub(super) fn unsupported_above(what: &str) -> Refusal {

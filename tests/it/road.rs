@@ -139,6 +139,27 @@ async fn failure_cap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn failure_cap_holds_for_questions_at_once() {
+    let hurried = |y: String| y.replace("failures: 10", "failures: 3").replace("statement_timeout: 60s", "statement_timeout: 3ms");
+    let veil = Arc::new(Veil::demo(hurried, None).await);
+    let mut sessions = Vec::new();
+    for _ in 0..20 {
+        let veil = Arc::clone(&veil);
+        sessions.push(tokio::spawn(async move { veil.ask("SELECT year, avg(hourly_wage) FROM nls.interviews GROUP BY year").await.unwrap_err() }));
+    }
+    let mut failed = 0;
+    for session in sessions {
+        match session.await.unwrap() {
+            Error::Internal { .. } => failed += 1,
+            Error::Ledger(refusal) => assert!(["42501", "53400"].contains(&refusal.sqlstate.as_str()), "{refusal:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(failed, 3);
+    assert_eq!(veil.engine.ledger().failures("analyst").await.unwrap(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn finish_role_cannot_read_private() {
     let veil = Veil::demo(|y| y, None).await;
     for sql in [
