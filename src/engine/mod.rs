@@ -13,7 +13,7 @@ pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format}
 pub use notice::describe as describe_plan;
 pub use service::{Answer, Service};
 
-use failures::{Failures, Running};
+use failures::{Failures, Place};
 
 use crate::analyze::analyze;
 use crate::error::Error;
@@ -105,10 +105,10 @@ impl Engine {
 
     /// Pay before running: debit, execute, release, finish.
     async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken) -> Result<Released, Error> {
-        let _place = self.place(asker, plan).await?;
+        let place = self.place(asker, plan).await?;
         let snapshot = self.backend.snapshot(plan, self.policy.limits.statement_timeout, cancel).await.map_err(before_charge)?;
         let paid = self.debit(asker, plan).await?;
-        let rows = self.run(asker, snapshot, plan, &paid, cancel).await?;
+        let rows = self.run(asker, snapshot, plan, &paid, place, cancel).await?;
         let mut sampler = (self.sampler)();
         release(rows, plan, paid, &mut *sampler).map_err(|e| internal("release", &e))
     }
@@ -126,6 +126,7 @@ impl Engine {
         snapshot: Snapshot,
         plan: &Plan,
         paid: &Charge,
+        place: Option<Place>,
         cancel: &CancellationToken,
     ) -> Result<execute::Sealed<Vec<Option<execute::Rows>>>, Error> {
         match snapshot.run(plan, paid, cancel).await {
@@ -133,14 +134,16 @@ impl Engine {
             Err(execute::Error::Cancelled) => Err(Error::Cancelled),
             Err(error) => {
                 // A failure after the charge shows, so it may tell one bit of the data: it is counted, durably.
-                self.ledger.record_failure(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+                if let Some(place) = place {
+                    place.failed(&self.ledger, &asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
+                }
                 Err(internal("execute", &error))
             }
         }
     }
 
     /// A place among the role's running questions, while it has failures left. A question that asks nothing of the data needs none.
-    async fn place<'a>(&'a self, asker: &'a Asker, plan: &Plan) -> Result<Option<Running<'a>>, Error> {
+    async fn place(&self, asker: &Asker, plan: &Plan) -> Result<Option<Place>, Error> {
         if plan.loss().is_zero() {
             return Ok(None);
         }
