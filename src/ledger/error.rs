@@ -29,7 +29,7 @@ pub enum Error {
     Leftover { path: PathBuf, leftover: PathBuf },
     #[error("role {name:?} is named twice")]
     NamedTwice { name: String },
-    /// What the proof of the filter needs fixed for the life of an account (mechanisms_errata.md 1g).
+    /// What the proof of the filter needs fixed for the life of an account.
     #[error("{account} was opened with {what} {fixed}, which is fixed for ever, and the policy says {wanted}: set it back, or use a new ledger")]
     Fixed { account: String, what: &'static str, fixed: String, wanted: String },
     #[error("no account of role {role:?} in the ledger")]

@@ -17,7 +17,7 @@ pub enum Accounting {
 /// What one account may ever spend: a budget (epsilon, delta) translated once, when the account opens.
 ///
 /// The split of delta is fixed with it. Were the threshold's share to float, the analyst could spend the Gaussian part first and the deltas where they
-/// lose (errata 1g).
+/// lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
     accounting: Accounting,
@@ -110,11 +110,12 @@ impl Cap {
     /// # Requires
     ///
     /// `spent` is the exact sum of every loss admitted before under this same cap; each loss holds conditionally on everything shown before it; debits
-    /// of one account are serialised. A cap is never replaced by another on the same account, nor its delta split anew.
+    /// of one account are serialised. The share of delta kept for thresholds is fixed for the life of the account;
+    /// where epsilon or delta of a budget change, what holds is the larger pair ever in force.
     ///
     /// # Reference
     ///
-    /// Errata B1 (GDP filter; Smith, Thakurta 2022, arXiv 2210.17520), B2 (hybrid, with delta), 1c; zCDP: Whitehouse et al. 2023 (arXiv 2203.05481);
+    /// The GDP filter: Smith, Thakurta 2022 (arXiv 2210.17520). Two branches at once: the sketch above, ours. zCDP: Whitehouse et al. 2023 (arXiv 2203.05481);
     /// pure: Rogers et al. 2016 (arXiv 1605.08294).
     pub fn admits(&self, spent: &Loss, next: &Loss) -> bool {
         if next.is_zero() {

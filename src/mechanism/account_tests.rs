@@ -65,7 +65,7 @@ fn a_gaussian_closes_the_pure_branch_for_ever() {
 
 #[test]
 fn two_laplace_counts_close_the_gaussian_branch() {
-    // Errata 1d: .0627 > .0560.
+    // .0627 > .0560.
     let gdp = cap(Accounting::Gdp);
     let mut spent = Loss::ZERO;
     for _ in 0..2 {
@@ -77,7 +77,7 @@ fn two_laplace_counts_close_the_gaussian_branch() {
 
 #[test]
 fn one_large_pure_answer_may_not_fit_a_total_that_others_use() {
-    // Errata 1i: total (8, .9e-6) has mu^2 = 2.33; epsilon 3 costs 11.2.
+    // A total (8, .9e-6) has mu^2 = 2.33; epsilon 3 costs 11.2.
     let total = Cap::new(down(8.0), down(1e-6), down(0.1), Accounting::Gdp).unwrap();
     assert!((total.mu_squared().to_f64() - 2.33).abs() < 0.01, "{}", total.mu_squared().to_f64());
     let other_role = loss_gaussian(Mu::round_down(0.1));

@@ -70,7 +70,7 @@ const SCALE_MAX_BITS: u32 = 59;
 ///
 /// # Reference
 ///
-/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7 and Proposition 2.8; errata 3a, B1.
+/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7 and Proposition 2.8; Smith, Thakurta 2022 (arXiv 2210.17520) for adaptive composition.
 pub fn gaussian(clip: &BigUint, weight: &BigUint, mu: Mu) -> Result<Calibrated, CalibrationError> {
     let (scale, refine) = scale(clip << 30u32, weight * mu.0, SIGMA_MIN_BITS)?;
     Ok(Calibrated { noise: Noise::Gaussian { sigma: scale }, refine, made_here: () })
@@ -151,7 +151,7 @@ const PURE_EPSILON_MAX: f64 = 600.0;
 ///
 /// # Reference
 ///
-/// Kairouz, Oh, Viswanath 2015 (randomised response dominates); Bun, Steinke 2016, Proposition 3.3, and mechanisms.md 4.2 for the tanh form; errata 1j.
+/// Kairouz, Oh, Viswanath 2015 (randomised response dominates); Bun, Steinke 2016, Proposition 3.3; the tanh form is that of randomised response, which the tests compare order by order.
 pub fn loss_laplace(epsilon: Fixed) -> Loss {
     let value = epsilon.to_f64();
     let (rho, mu_squared) = if value > PURE_EPSILON_MAX {
@@ -178,7 +178,7 @@ fn half_mu(epsilon: f64) -> f64 {
 ///
 /// # Reference
 ///
-/// Errata 1c, 4a, B2.
+/// Kairouz, Oh, Viswanath 2015 for the mixture form; [`super::Cap::admits`] for its place in the sum.
 pub fn loss_threshold(delta: Fixed) -> Loss {
     Loss { delta, ..Loss::ZERO }
 }

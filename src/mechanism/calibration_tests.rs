@@ -65,11 +65,11 @@ fn gaussian_losses_are_exact() {
 
 #[test]
 fn pure_losses_have_the_published_values() {
-    // Errata 1d: two Laplace counts at standard error 10 cost mu^2 = .0627; the discrete epsilon of 4.4.
+    // Two Laplace counts at standard error 10 cost mu^2 = .0627; the discrete epsilon.
     let count = loss_laplace(Fixed::round_up(0.141304));
     close(2.0 * count.mu_squared.to_f64(), 0.0627, 1e-3);
     close(count.rho.to_f64(), 0.141304 * (0.070652f64).tanh(), 1e-10);
-    // Errata 1i: one pure epsilon of 3 costs mu^2 = 11.2.
+    // One pure epsilon of 3 costs mu^2 = 11.2.
     close(loss_laplace(Fixed::round_up(3.0)).mu_squared.to_f64(), 11.2, 5e-3);
     // Small epsilons: mu is about sqrt(pi / 2) epsilon.
     let small = loss_laplace(Fixed::round_up(1e-4));

@@ -31,7 +31,7 @@ pub struct Standing {
 ///
 /// # Reference
 ///
-/// Errata 1d, 1e.
+/// Ours; the figures stand in the tests.
 pub fn choose(accounts: &[Standing], laplace: &Loss, gaussian: &Loss) -> Mechanism {
     if accounts.iter().any(|account| account.cap.accounting() == Accounting::Pure) {
         return Mechanism::Laplace;

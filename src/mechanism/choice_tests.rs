@@ -1,4 +1,4 @@
-//! The rule of errata 1e, its figures, and its edges.
+//! The rule of choice, its figures, and its edges.
 
 use super::super::calibration::{loss_gaussian, loss_laplace, loss_threshold};
 use super::super::loss::Mu;
@@ -20,7 +20,7 @@ fn chosen(accounts: &[Standing], error: f64) -> Mechanism {
 }
 
 #[test]
-fn the_figures_of_the_errata() {
+fn the_figures_of_the_rule() {
     let fresh = [standing(1.0, Accounting::Gdp, Loss::ZERO)];
     assert_eq!(chosen(&fresh, 10.0), Mechanism::Laplace);
     assert_eq!(chosen(&fresh, 14.0), Mechanism::Gaussian);

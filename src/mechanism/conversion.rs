@@ -30,7 +30,7 @@ pub fn delta_of_mu(mu_squared: Fixed, epsilon: Fixed) -> Fixed {
 ///
 /// # Guarantee
 ///
-/// Everything [`Mu`]-GDP at the returned value is (epsilon, delta)-DP; so is everything composed within its square (errata B1).
+/// Everything [`Mu`]-GDP at the returned value is (epsilon, delta)-DP; so is everything composed within its square (Smith, Thakurta 2022).
 ///
 /// # Reference
 ///
@@ -48,7 +48,7 @@ pub fn mu_of(epsilon: Fixed, delta: Fixed) -> Option<Mu> {
 /// # Guarantee
 ///
 /// Holds for a `mu_squared` and a `delta` fixed beforehand. As a meter of what an adaptive analyst has spent so far it is a description only: the
-/// filter of [`super::Cap`] is what binds (mechanisms.md 4.1, odometer).
+/// filter of [`super::Cap`] is what binds.
 ///
 /// # Reference
 ///

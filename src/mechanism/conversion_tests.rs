@@ -1,4 +1,4 @@
-//! Against the reference tables of mechanisms.md 4.2 and 4.5, to every digit shown, and against themselves for direction of rounding.
+//! Against reference values (two independent accountants, to every digit shown), and against themselves for direction of rounding.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The goals of mechanisms.md 4.4: how many counts a budget of (1, 1e-6) answers at a standard error.
+//! The goals: how many counts a budget of (1, 1e-6) answers at a standard error.
 
 use num_bigint::BigUint;
 
@@ -44,7 +44,7 @@ fn the_goals_are_reached_and_the_next_is_refused() {
 
 #[test]
 fn a_larger_share_for_thresholds_costs_answers() {
-    // Errata 1f.
+    // A share of a tenth costs six counts.
     assert_eq!(answered(100.0, 0.1, Accounting::Gdp), (0, 554));
     assert_eq!(answered(10.0, 0.1, Accounting::Gdp), (7, 0));
     assert_eq!(answered(14.0, 0.1, Accounting::Gdp), (0, 10));

@@ -12,7 +12,7 @@ use super::super::normal::{cdf, isf};
 use super::super::testing::{Script, Seeded};
 use super::*;
 
-/// A scale off by 5 % needs 26,000 to be caught with power .99 (mechanisms.md 6.1).
+/// A scale off by 5 % needs 26,000 to be caught with power .99.
 const DRAWS: usize = 100_000;
 const FALSE_ALARM: f64 = 1e-6;
 

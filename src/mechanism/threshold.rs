@@ -54,7 +54,7 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 /// # Requires
 ///
 /// - The SQL **enforces** `groups_per_unit_max` (by row number in hash order, before the clip): the L2 clip alone does not bound the number of groups, and
-///   without the cap delta can be off by 50,000 (errata 4b). With several grouping sets, t counts the groups of all.
+///   without the cap delta can be off by 50,000. With several grouping sets, t counts the groups of all.
 /// - A unit's presence is `height` in each of its groups, times one common factor: uniform weights, not row counts.
 /// - Each group has its own draw, for the presence and for every other coordinate.
 /// - A group of the neighbour alone is neither shown nor hinted at otherwise: no limit, order or error over raw groups.
@@ -65,7 +65,7 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 ///
 /// # Reference
 ///
-/// Errata 4a, 4b, 4c, 4f, B2; Wilson et al. 2020 (arXiv 1909.01917), Swanberg et al. 2023 for the weights.
+/// The proof stands above, ours for several groups of one unit; Wilson et al. 2020 (arXiv 1909.01917), Swanberg et al. 2023 for the weights.
 pub fn threshold(presence: &Presence<'_>, calibrated: Calibrated, delta: Fixed, groups_per_unit_max: u32) -> Result<i128, ThresholdError> {
     if presence.clip.is_zero() || presence.weight.is_zero() || presence.height == 0 || groups_per_unit_max == 0 {
         return Err(ThresholdError::NotPositive);

@@ -83,7 +83,7 @@ fn every_number_of_groups_stays_within_delta_and_one_reaches_it() {
 
 #[test]
 fn weights_of_one_group_would_break_delta_without_the_cap() {
-    // Errata 4b: a clip of one presence, mu .1, 1e5 groups against a threshold for one: delta 5e-7 in place of 1e-11.
+    // A clip of one presence, mu .1, 1e5 groups against a threshold for one: delta 5e-7 in place of 1e-11.
     let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
     let presence = Presence { clip: &clip, weight: &weight, height: LATTICE };
     let calibrated = gaussian(&clip, &weight, Mu::round_down(0.1)).unwrap();

@@ -50,7 +50,7 @@ pub enum Error {
 /// `paid` was debited for this very plan (asserted) and `rows` came from its statements in one snapshot.
 ///
 /// # Reference
-/// mechanisms.md 1.3 and 3; errata 4a to 4i, B4.
+/// Dong, Roth, Su 2019 for the vector; Wilson et al. 2020 (arXiv 1909.01917) for keys released by threshold, each group with its own draw.
 pub fn release(rows: Sealed<Vec<Option<Rows>>>, plan: &Plan, paid: Charge, sampler: &mut dyn Sampler) -> Result<Released, Error> {
     assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "rows are opened by their own charge only");
     let opened = rows.open(&paid);

@@ -1,7 +1,7 @@
 //! Aggregates as one vector of integer coordinates: equal parts shared, sums centred on their bounds, nulls counted instead of values.
 //!
 //! Over one row the vector's norm is bounded block by block: a filter's row count weighs 1; beside it, each summed value weighs at most 1 (centred), and where
-//! the value may be NULL its null count and its sum never speak for the same row, so that the pair together weighs at most 1 (mechanisms.md 2.3, errata 2c).
+//! the value may be NULL its null count and its sum never speak for the same row, so that the pair together weighs at most 1.
 
 use num_bigint::BigUint;
 

@@ -11,7 +11,7 @@ use crate::mechanism::{
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
 
-/// Probability mass of one release whose keys come from the data (mechanisms.md 3; errata 1f).
+/// Probability mass of one release whose keys come from the data: small enough that the default share of delta holds 500 of them.
 const THRESHOLD_DELTA: f64 = 1e-11;
 
 /// What a query may spend, and who pays: public facts, read from the policy, the session and the ledger.
@@ -50,7 +50,8 @@ pub struct Price {
 /// `release.one_row_per_unit` is proved by the catalog, and its fingerprint is checked in the transaction that runs the statement.
 ///
 /// # Reference
-/// mechanisms.md 1.3, 2.1 to 2.4; errata 2b, 2j, B4.
+/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last step below the boundary is always that exact clip, so
+/// the release is mu-GDP whatever is known of single rows.
 pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy, terms: &Terms, share: usize) -> Result<Price, Refusal> {
     let groups = groups(release, policy);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
@@ -121,8 +122,7 @@ fn groups(release: &AnalyzedRelease, policy: &Policy) -> u64 {
     cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit)).clamp(1, release.lineage.rows_per_unit.max(1))
 }
 
-/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise (mechanisms.md 2.3, unequal
-/// precision).
+/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise.
 fn balanced(weights: Vec<BigUint>, release: &AnalyzedRelease, coordinates: &[Partial], groups: u64) -> Vec<BigUint> {
     if release.one_row_per_unit || release.one_row_per_group {
         return weights;

@@ -1,4 +1,4 @@
-//! The exact-neighbour harness (privacy.md 7): the emitted SQL on D and on D without one unit, subtracted exactly; plans flipped; every expression total.
+//! The exact-neighbour harness: the emitted SQL on D and on D without one unit, subtracted exactly; plans flipped; every expression total.
 
 mod bound;
 mod equal;

@@ -1,4 +1,4 @@
-//! Policies checked against a real PostgreSQL: each refusal of policy.md by name, and the demo.
+//! Policies checked against a real PostgreSQL: each refusal by name, and the demo.
 
 use futures::SinkExt;
 use pgveil::catalog::{Type, load};

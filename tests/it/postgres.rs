@@ -56,18 +56,20 @@ async fn a_bad_setting_is_reported_with_the_servers_log() {
     assert!(error.to_string().contains("no_such_setting"), "{error}");
 }
 
-/// Runs in a process of its own, started by the next test; prints the directory and waits to be killed.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "the victim of native_is_gone_after_sigkill_of_its_parent"]
-async fn victim() {
+/// What the killed process does: starts a server, says where, and waits.
+async fn victim(note: &std::ffi::OsStr) {
     let server = LocalPostgres::start(Options::default()).await.unwrap();
-    std::fs::write(std::env::var("PGVEIL_VICTIM").unwrap(), server.directory().display().to_string()).unwrap();
+    std::fs::write(note, server.directory().display().to_string()).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
 }
 
-#[test]
-fn native_is_gone_after_sigkill_of_its_parent() {
-    let directory = kill_a_victim(None);
+#[tokio::test(flavor = "multi_thread")]
+async fn native_is_gone_after_sigkill_of_its_parent() {
+    // This test is its own victim: started once more, in a process of its own.
+    if let Some(note) = std::env::var_os("PGVEIL_VICTIM") {
+        return victim(&note).await;
+    }
+    let directory = tokio::task::spawn_blocking(|| kill_a_victim(None)).await.unwrap();
     assert!(is_gone_within(&directory, Duration::from_secs(10)));
 }
 
@@ -75,7 +77,7 @@ fn native_is_gone_after_sigkill_of_its_parent() {
 fn kill_a_victim(binaries: Option<&str>) -> std::path::PathBuf {
     let note = std::env::temp_dir().join(format!("victim-of-pgveil-{}-{}", std::process::id(), binaries.unwrap_or("native")));
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "postgres::victim"]).env("PGVEIL_VICTIM", &note);
+    command.args(["--exact", "postgres::native_is_gone_after_sigkill_of_its_parent"]).env("PGVEIL_VICTIM", &note);
     command.envs(binaries.map(|binaries| ("PGVEIL_PG_BIN", binaries)));
     let mut child = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
     let started = Instant::now();

@@ -14,7 +14,7 @@ use crate::veil::Veil;
 const MUTANTS: usize = 4;
 
 /// Where statements lie, beside our own.
-const FOLDERS: [&str; 3] = ["/work/shared/client_queries", "/work/shared/queries", "tests"];
+const FOLDERS: [&str; 3] = ["../shared/client_queries", "../shared/queries", "tests"];
 
 /// xorshift64*: the same throws on every machine.
 pub struct Dice(pub u64);

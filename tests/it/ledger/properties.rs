@@ -47,7 +47,7 @@ async fn open_with(path: &Path, accounting: Accounting, budgets: [(f64, f64); 3]
     open(path, spec("owner", owner), &[spec("ann", ann), spec("bob", bob)]).await.unwrap()
 }
 
-/// The filter as privacy.md 5 writes it, over all debits anew.
+/// The filter as it is promised, over all debits anew.
 fn fits(cap: &Cap, losses: &[Loss]) -> bool {
     let sum = |component: fn(&Loss) -> u128| losses.iter().map(component).sum::<u128>();
     let pure = losses.iter().all(|loss| loss.epsilon.is_some()) && sum(|loss| loss.epsilon.unwrap().0) <= cap.epsilon().0;

@@ -1,4 +1,4 @@
-//! The adversary's tests by name (adversary.md 6), for the constructs that are let in or must stay out.
+//! The adversary's tests by name, for the constructs that are let in or must stay out.
 
 use pgveil::mechanism::Accounting;
 

@@ -86,7 +86,7 @@ fn expressions(random: &mut Random) -> Vec<String> {
     all
 }
 
-/// Shapes in which PostgreSQL may move an expression past its guards (adversary.md 2.1).
+/// Shapes in which PostgreSQL may move an expression past its guards.
 fn shapes(expression: &str) -> Vec<String> {
     let test = format!("({expression}) IS NOT NULL");
     vec![

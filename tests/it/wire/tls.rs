@@ -103,11 +103,3 @@ async fn a_request_for_encryption_inside_tls_is_refused() {
     socket.send(&packet(SSL_REQUEST, b"")).await;
     assert_eq!(socket.receive().await.unwrap().field(b'C'), "0A000");
 }
-
-/// For trying real clients by hand: `cargo test --test it stand -- --ignored`, then psql "host=localhost port=6543 user=ann dbname=survey".
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "serves until it is stopped"]
-async fn stand() {
-    let running = super::double::start_at("127.0.0.1:6543", Some(configuration().0)).await;
-    running.server.await.unwrap().unwrap();
-}
