@@ -29,7 +29,8 @@ pub struct Veil {
     _directory: TemporaryDirectory,
 }
 
-struct TemporaryDirectory(std::path::PathBuf);
+/// Gone when it is dropped.
+pub struct TemporaryDirectory(pub std::path::PathBuf);
 
 impl Drop for TemporaryDirectory {
     fn drop(&mut self) {

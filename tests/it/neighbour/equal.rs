@@ -126,7 +126,8 @@ async fn without_noise_answers_are_postgresqls() {
     tame(&world).await;
     let directory = std::env::temp_dir().join(format!("pgveil-equal-{:x}", rand::random::<u64>()));
     std::fs::create_dir(&directory).unwrap();
-    let engine = engine(&world, &directory).await;
+    let directory = crate::veil::TemporaryDirectory(directory);
+    let engine = engine(&world, &directory.0).await;
     let seed = seeds()[0];
     let mut random = Random::new(seed ^ 2);
     let (mut compared, mut refused) = (0, Vec::new());
@@ -175,7 +176,6 @@ async fn without_noise_answers_are_postgresqls() {
         compared += 1;
     }
     engine.stop().await;
-    let _ = std::fs::remove_dir_all(&directory);
     eprintln!("{compared} answers compared, {} refused", refused.len());
     if std::env::var("PGVEIL_NEIGHBOUR_REFUSED").is_ok() {
         refused.iter().for_each(|r| eprintln!("  {r}"));
