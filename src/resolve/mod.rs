@@ -15,7 +15,7 @@ mod scope;
 mod tree;
 
 pub use expression::Constants;
-pub use open::empty_select;
+pub use open::{empty_select, plain_table};
 pub use tree::{
     Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Key, Node, Operation, Query, Relation, Release, Scan, TableId, aggregate_column, key_column,
     release_alias,

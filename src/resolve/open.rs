@@ -353,7 +353,8 @@ pub(super) fn is_ordinal(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) if text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-pub(super) fn plain_table(name: ast::ObjectName, alias: Option<ast::TableAlias>) -> ast::TableFactor {
+/// A table in FROM with no clause but its alias.
+pub fn plain_table(name: ast::ObjectName, alias: Option<ast::TableAlias>) -> ast::TableFactor {
     ast::TableFactor::Table {
         name,
         alias,

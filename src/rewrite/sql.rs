@@ -205,18 +205,7 @@ pub fn alias(name: &str) -> ast::TableAlias {
 }
 
 pub fn table(schema: &str, table: &str, as_name: &str) -> ast::TableFactor {
-    ast::TableFactor::Table {
-        name: name(&[schema, table]),
-        alias: Some(alias(as_name)),
-        args: None,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    }
+    crate::resolve::plain_table(name(&[schema, table]), Some(alias(as_name)))
 }
 
 pub fn derived(query: ast::Query, as_name: &str) -> ast::TableFactor {
