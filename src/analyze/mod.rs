@@ -1,5 +1,6 @@
 //! Stage 3: Query → [`Analyzed`]: labels, lineage, key rules and ranges; refuses what cannot be bounded.
 
+mod bound;
 mod evaluate;
 pub mod interval;
 mod keys;
@@ -13,7 +14,7 @@ pub use range::cast as cast_range;
 use crate::policy::{Policy, Protection};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, JoinKind, Node, Operation, Query, Relation, Release, TableId};
+use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Quantifier, Query, Relation, Release, Spread, TableId};
 use interval::Interval;
 use range::Ranges;
 
@@ -85,6 +86,54 @@ pub enum BoundedOperation {
         range: Interval,
         nullable: bool,
     },
+    Dispersion {
+        argument: Expr,
+        range: Interval,
+        nullable: bool,
+        kind: Dispersion,
+    },
+    /// Over rows where neither is NULL, by the aggregate's own filter.
+    Joint {
+        y: Expr,
+        y_range: Interval,
+        x: Expr,
+        x_range: Interval,
+        kind: Joint,
+    },
+    /// Whether few enough rows meet the aggregate's own filter: those that are false for All, true for Any.
+    Truth(Quantifier),
+}
+
+/// How far values lie from their mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dispersion {
+    /// Sum of squared distances from the mean.
+    Squares,
+    Spread(Spread),
+}
+
+/// Statistics of pairs (y, x) that need both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joint {
+    CovariancePopulation,
+    CovarianceSample,
+    Correlation,
+    Products,
+    Slope,
+    Intercept,
+    Determination,
+}
+
+impl BoundedOperation {
+    /// Every expression that it reads, but for the filter.
+    pub fn arguments(&self) -> Vec<&Expr> {
+        match self {
+            Self::CountRows | Self::CountUnits | Self::Truth(_) => Vec::new(),
+            Self::Count { argument, nullable: _ } | Self::Sum { argument, range: _, nullable: _ } => vec![argument],
+            Self::Average { argument, range: _, nullable: _ } | Self::Dispersion { argument, range: _, nullable: _, kind: _ } => vec![argument],
+            Self::Joint { y, y_range: _, x, x_range: _, kind: _ } => vec![y, x],
+        }
+    }
 }
 
 /// Labels every release, rules its keys and bounds its aggregates.
@@ -127,7 +176,7 @@ fn analyze_release(release: &Release, policy: &Policy, columns: &mut Vec<ColumnI
         let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
         let ranges = Ranges { policy, columns, computed: &computed, conditions };
         let nullable = Nullability { columns, computed: &computed, null_extended: &null_extended };
-        aggregates.push(bound(aggregate, &ranges, &nullable, &lineage, policy)?);
+        aggregates.push(bound::bound(aggregate, &ranges, &nullable, &lineage, policy)?);
     }
     let tables = scanned_tables(&input);
     let scan = only_scan(&input);
@@ -135,77 +184,6 @@ fn analyze_release(release: &Release, policy: &Policy, columns: &mut Vec<ColumnI
     let one_row_per_group = one_row_per_unit || unique_within_group(&input, &lineage, &keys, policy);
     let key_texts = release.keys.iter().map(|k| k.text.clone()).collect();
     Ok(AnalyzedRelease { input, lineage, keys, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
-}
-
-/// Bounds one aggregate.
-fn bound(
-    aggregate: &Aggregate,
-    ranges: &Ranges<'_>,
-    nullability: &Nullability<'_>,
-    lineage: &Lineage,
-    policy: &Policy,
-) -> Result<BoundedAggregate, Refusal> {
-    let Aggregate { operation, filter, data_type } = aggregate;
-    let mut filter = filter.clone();
-    let operation = match operation {
-        Operation::CountRows => BoundedOperation::CountRows,
-        Operation::Count(argument) => BoundedOperation::Count { argument: argument.clone(), nullable: nullability.may_be_null(argument) },
-        Operation::Distinct(Distinct::Value(argument)) => {
-            let (unit, condition) = counted_unit(argument, lineage, policy)?;
-            debug_assert!(lineage.units.contains(&unit));
-            if let Some(condition) = condition {
-                filter = Expr::and(filter.into_iter().chain([condition]).collect());
-            }
-            BoundedOperation::CountUnits
-        }
-        Operation::Sum(argument) => {
-            BoundedOperation::Sum { argument: argument.clone(), range: finite(argument, ranges, "SUM")?, nullable: nullability.may_be_null(argument) }
-        }
-        Operation::Average(argument) => BoundedOperation::Average {
-            argument: argument.clone(),
-            range: finite(argument, ranges, "AVG")?,
-            nullable: nullability.may_be_null(argument),
-        },
-        Operation::Distinct(Distinct::Row(_)) => return Err(unbounded("COUNT(DISTINCT …) of a row")),
-        Operation::Variance { .. } => return Err(unbounded("VARIANCE and STDDEV")),
-        Operation::Paired { .. } => return Err(unbounded("a statistic of pairs")),
-        Operation::Extreme { .. } => return Err(unbounded("MIN and MAX")),
-        Operation::Quantile { .. } => return Err(unbounded("PERCENTILE_CONT and PERCENTILE_DISC")),
-        Operation::Mode(_) => return Err(unbounded("MODE()")),
-        Operation::Truth { .. } => return Err(unbounded("BOOL_AND and BOOL_OR")),
-    };
-    Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
-}
-
-fn unbounded(what: &str) -> Refusal {
-    Refusal::unsupported(what).hint("COUNT, SUM and AVG are answered.")
-}
-
-/// COUNT(DISTINCT unit), also as COUNT(DISTINCT CASE WHEN condition THEN unit END).
-fn counted_unit(argument: &Expr, lineage: &Lineage, policy: &Policy) -> Result<(ColumnId, Option<Expr>), Refusal> {
-    let is_unit = |e: &Expr| e.as_column().filter(|id| lineage.units.contains(id));
-    if let Some(id) = is_unit(argument) {
-        return Ok((id, None));
-    }
-    if let Node::Case { branches, otherwise } = &argument.node
-        && let [(condition, result)] = branches.as_slice()
-        && otherwise.as_ref().is_none_or(|e| e.node == Node::Literal(None))
-        && let Some(id) = is_unit(result)
-    {
-        return Ok((id, Some(condition.clone())));
-    }
-    let unit = &policy.privacy.unit;
-    Err(Refusal::unsupported(format!("COUNT(DISTINCT …) of anything but the column that identifies the {unit}"))
-        .hint("COUNT(*) is answered, and COUNT(DISTINCT …) of that column; GROUP BY shows the values themselves."))
-}
-
-fn finite(argument: &Expr, ranges: &Ranges<'_>, name: &str) -> Result<Interval, Refusal> {
-    let range = ranges.of(argument);
-    if !range.is_finite() {
-        return Err(Refusal::unsupported(format!("{name} of a value whose range is not known"))
-            .hint("Clamp it inline, as in SUM(LEAST(GREATEST(x, 0), 100)), add a condition such as WHERE x BETWEEN 0 AND 100, or ask the data owner to declare bounds."));
-    }
-    Ok(range)
 }
 
 /// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own shape.

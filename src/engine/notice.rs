@@ -101,6 +101,7 @@ fn noise(release: &ReleasePlan) -> Vec<String> {
                     )
                 })
             }
+            Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
         };
         lines.extend(line);
     }

@@ -1,13 +1,15 @@
 //! Stage 7: Released → the statement that answers the analyst: their own outer query over released rows, as one text for the shadow.
 
-use sqlparser::ast::{self, BinaryOperator as B};
+mod output;
+
+use sqlparser::ast;
 
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::release::{Released, ReleasedTable};
 use crate::resolve::{aggregate_column, key_column, release_alias};
 use crate::rewrite::sql;
-use crate::rewrite::{Measure, Output, Plan, ReleasePlan};
+use crate::rewrite::{Measure, Plan, ReleasePlan};
 
 /// The outer query with every release as a table of constants. With `released` empty tables, it serves to check column types before anything is charged.
 ///
@@ -66,7 +68,7 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     for (at, measure) in release.measures().iter().enumerate() {
         let data_type = match measure {
             Measure::Count(_) => Type::Int8,
-            Measure::Sum { .. } => Type::Numeric(None),
+            Measure::Sum { .. } | Measure::Centred { .. } | Measure::Squares { .. } | Measure::Products { .. } => Type::Numeric(None),
         };
         arrays.push(array(table.measures.iter().map(|row| row.get(at).map(String::as_str)), &data_type));
         names.push(format!("m{at}"));
@@ -83,29 +85,13 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
         with_ordinality: false,
     };
     let keys = (0..release.keys().len()).map(|at| sql::aliased(sql::column("r", &key_column(at)), &key_column(at)));
-    let outputs =
-        release.outputs().iter().enumerate().map(|(at, (output, data_type))| sql::aliased(value(*output, data_type), &aggregate_column(at)));
+    let outputs = release
+        .outputs()
+        .iter()
+        .enumerate()
+        .map(|(at, (output, data_type))| sql::aliased(output::value(release, *output, data_type), &aggregate_column(at)));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
-}
-
-/// An aggregate from its measures, in PostgreSQL's own arithmetic and type.
-fn value(output: Output, data_type: &Type) -> ast::Expr {
-    let measure = |at: usize| sql::column("r", &format!("m{at}"));
-    match output {
-        Output::Measure(at) => match data_type {
-            Type::Int8 => sql::cast(measure(at), &Type::Int8),
-            other => sql::cast(measure(at), other),
-        },
-        Output::Average { sum, count, range } => {
-            let bound = |v: f64| sql::number(&v.to_string());
-            let ratio = sql::binary(measure(sum), B::Divide, measure(count));
-            let inside = sql::call("least", vec![sql::call("greatest", vec![ratio, bound(range.lo)]), bound(range.hi)]);
-            let some = sql::binary(measure(count), B::Gt, sql::number("0"));
-            let middle = bound(range.lo + (range.hi - range.lo) / 2.0);
-            sql::cast(sql::case(vec![(some, inside)], Some(middle)), data_type)
-        }
-    }
 }
 
 /// A typed array constant.

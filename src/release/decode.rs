@@ -25,6 +25,18 @@ pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]
                 };
                 total.times(lattice.step).rounded(decimals(release, at, measure))
             }
+            Measure::Centred { values, lattice } => of(*values).halved().times(lattice.step).rounded(decimals(release, at, measure)),
+            // The squares' sum is n H^2 less what they lack.
+            Measure::Squares { lacks, count, lattice } => {
+                let most = BigInt::from(lattice.spread()).pow(2);
+                let lacked = of(*lacks).scaled(&-BigInt::from(lattice.divisor_with(lattice)));
+                let total = lacked.plus(&most, &counted(*count, &of)).halved().halved();
+                total.times(lattice.step).times(lattice.step).rounded(decimals(release, at, measure))
+            }
+            Measure::Products { products, y, x } => {
+                let total = of(*products).scaled(&BigInt::from(y.divisor_with(x))).halved().halved();
+                total.times(y.step).times(x.step).rounded(decimals(release, at, measure))
+            }
         })
         .collect()
 }
@@ -39,20 +51,22 @@ fn counted(count: Count, of: &impl Fn(usize) -> Rational) -> BigInt {
     round_div(&rest.numerator, &rest.denominator)
 }
 
-/// Decimals that a sum is shown with: all that its lattice has where that is decimal, else well below the noise.
+/// Decimals that a sum is kept with: all that its lattice has where that is decimal, else well below the noise.
 fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
     let integer = release.outputs().iter().any(|(output, t)| matches!(output, Output::Measure(m) if *m == at) && *t == Type::Int8);
-    match measure {
-        Measure::Sum { values: _, count: _, lattice } => match lattice.step {
-            _ if integer => 0,
-            Step::Decimal(n) => n,
-            Step::Binary(_) => {
-                let deviation = measure_deviation(release, measure).unwrap_or(1.0);
-                (6.0 - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
-            }
-        },
-        Measure::Count(_) => 0,
-    }
+    let exact = match measure {
+        Measure::Count(_) => Some(0),
+        Measure::Sum { .. } if integer => Some(0),
+        Measure::Sum { values: _, count: _, lattice } => lattice.step.decimals(),
+        // Halves of a lattice unit.
+        Measure::Centred { values: _, lattice } => lattice.step.decimals().map(|n| n + 1),
+        Measure::Squares { lacks: _, count: _, lattice } => lattice.step.decimals().map(|n| 2 * n + 2),
+        Measure::Products { products: _, y, x } => y.step.decimals().zip(x.step.decimals()).map(|(y, x)| y + x + 2),
+    };
+    exact.unwrap_or_else(|| {
+        let deviation = measure_deviation(release, measure).unwrap_or(1.0);
+        (6.0 - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
+    })
 }
 
 struct Rational {
@@ -71,6 +85,10 @@ impl Rational {
     /// `self + factor * count`.
     fn plus(self, factor: &BigInt, count: &BigInt) -> Self {
         Self { numerator: self.numerator + factor * count * &self.denominator, denominator: self.denominator }
+    }
+
+    fn scaled(self, factor: &BigInt) -> Self {
+        Self { numerator: self.numerator * factor, ..self }
     }
 
     fn halved(self) -> Self {

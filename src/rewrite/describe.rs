@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use super::partials::{Mask, Measure, Partial};
-use super::{Price, ReleasePlan, Step, decimal};
+use super::{Lattice, Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::mechanism::Mechanism;
 use crate::policy::Policy;
@@ -108,7 +108,9 @@ impl Words<'_> {
         ));
         for (i, (coordinate, calibrated)) in plan.coordinates().iter().zip(&price.calibrated).enumerate() {
             let step = match coordinate {
-                Partial::Values { lattice, centred, .. } => step_size(lattice.step) * if *centred { 0.5 } else { 1.0 },
+                Partial::Values { lattice, centred, .. } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
+                Partial::Lacks { filter: _, value: _, lattice } => product_step(lattice, lattice),
+                Partial::Products { filter: _, y: (_, y), x: (_, x) } => product_step(y, x),
                 Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
             };
             let deviation = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step;
@@ -138,6 +140,8 @@ impl Words<'_> {
                 let centred = if *centred { ", centred" } else { "" };
                 format!("sum of {} clipped to [{}, {}]{centred}", self.value(value), lattice.bounds.lo, lattice.bounds.hi)
             }
+            Partial::Lacks { filter: _, value, lattice: _ } => format!("sum of what the squares of {} lack", self.value(value)),
+            Partial::Products { filter: _, y: (y, _), x: (x, _) } => format!("sum of products of {} and {}", self.value(y), self.value(x)),
         }
     }
 
@@ -146,14 +150,6 @@ impl Words<'_> {
             Node::Column(id) => self.column(*id),
             Node::Literal(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => format!("an expression of {}", self.columns_of(value)),
         }
-    }
-}
-
-/// Size of a lattice unit in the value's own unit.
-pub fn step_size(step: Step) -> f64 {
-    match step {
-        Step::Decimal(n) => 10f64.powi(-(n as i32)),
-        Step::Binary(k) => 2f64.powi(-k),
     }
 }
 
@@ -170,6 +166,11 @@ fn significant(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// What one unit of a product's coordinate stands for.
+fn product_step(y: &Lattice, x: &Lattice) -> f64 {
+    y.divisor_with(x) as f64 * y.step.size() * x.step.size() / 4.0
+}
+
 /// Standard deviation of an aggregate's noise where it does not depend on the data, in the aggregate's own unit: counts and sums.
 pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
     let price = plan.price()?;
@@ -181,9 +182,15 @@ pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
     Some(match measure {
         Measure::Count(c) => count(c),
         Measure::Sum { values, count: Some(c), lattice } => {
-            let step = step_size(lattice.step) / 2.0;
+            let step = lattice.step.size() / 2.0;
             (of(*values) * step).hypot(count(c) * lattice.centre_twice() as f64 * step)
         }
-        Measure::Sum { values, count: None, lattice } => of(*values) * step_size(lattice.step),
+        Measure::Sum { values, count: None, lattice } => of(*values) * lattice.step.size(),
+        Measure::Centred { values, lattice } => of(*values) * lattice.step.size() / 2.0,
+        Measure::Squares { lacks, count: c, lattice } => {
+            let most = (lattice.ends().hi - lattice.ends().lo) / 2.0;
+            (of(*lacks) * product_step(lattice, lattice)).hypot(count(c) * most * most)
+        }
+        Measure::Products { products, y, x } => of(*products) * product_step(y, x),
     })
 }

@@ -64,6 +64,27 @@ impl Lattice {
         self.upper.abs_diff(self.lower)
     }
 
+    /// G: products of this lattice's centred integers with another's are divided by it, so that they stay within 2^31; a power of two.
+    pub fn divisor_with(&self, other: &Self) -> u64 {
+        let product = u128::from(self.spread()) * u128::from(other.spread());
+        1 << (128 - product.leading_zeros()).saturating_sub(31)
+    }
+
+    /// Largest magnitude of such a product, rounded up.
+    pub fn products_with(&self, other: &Self) -> u64 {
+        let product = u128::from(self.spread()) * u128::from(other.spread());
+        product.div_ceil(u128::from(self.divisor_with(other))) as u64
+    }
+
+    /// The values that the lattice's ends stand for.
+    pub fn ends(&self) -> Interval {
+        let value = |integer: i64| match self.step {
+            Step::Decimal(n) => integer as f64 / 10f64.powi(n as i32),
+            Step::Binary(_) => integer as f64 * self.step.size(),
+        };
+        Interval::new(value(self.lower), value(self.upper))
+    }
+
     /// Largest magnitude of the plain integer.
     pub fn magnitude(&self) -> u64 {
         self.lower.unsigned_abs().max(self.upper.unsigned_abs()).max(1)
@@ -102,6 +123,22 @@ impl Lattice {
 }
 
 impl Step {
+    /// Size of a lattice unit in the value's own unit.
+    pub fn size(self) -> f64 {
+        match self {
+            Self::Decimal(n) => 10f64.powi(-(n as i32)),
+            Self::Binary(k) => 2f64.powi(-k),
+        }
+    }
+
+    /// Decimals that every multiple of the step has at most; `None` for binary steps.
+    pub fn decimals(self) -> Option<u32> {
+        match self {
+            Self::Decimal(n) => Some(n),
+            Self::Binary(_) => None,
+        }
+    }
+
     /// Integers that PostgreSQL computes for the clipped values, never too few of them: its rounding is monotone, but a bound that it reads from decimal text is
     /// only nearly the float8 known here, and numerics round halves away from zero.
     fn span(self, bounds: Interval, data_type: &Type) -> (i64, i64) {

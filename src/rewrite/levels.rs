@@ -4,6 +4,7 @@ use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::expression::Expressions;
+use super::lattice::Lattice;
 use super::partials::{Mask, Partial};
 use super::relation::Flat;
 use super::sql;
@@ -97,22 +98,34 @@ impl Levels<'_> {
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
             Partial::Values { filter, value, lattice, centred } => {
-                let (emitted, range) = expressions.emit(value)?;
-                // A bare bounded column carries exactly this clip already.
-                let is_clipped = value.as_column().is_some() && range == lattice.bounds && expressions.cells[&value.columns()[0]].clamp.is_some();
-                let integer = lattice.sql(emitted, is_clipped, &value.data_type);
-                let integer = if *centred {
-                    let doubled = sql::binary(sql::number("2"), B::Multiply, integer);
-                    sql::binary(doubled, B::Minus, sql::number(&lattice.centre_twice().to_string()))
-                } else {
-                    integer
-                };
-                let narrow = coordinate.magnitude() < 1 << 31;
-                let integer = if narrow { sql::cast(integer, &Type::Int4) } else { integer };
-                let filter = filter.as_ref().map(|f| expressions.condition(f)).transpose()?;
-                Ok(sql::call("coalesce", vec![sql::aggregate("sum", Some(integer), filter), sql::number("0")]))
+                let integer = integer(value, lattice, *centred, expressions)?;
+                self.summed_over(integer, coordinate, filter.as_ref(), expressions)
+            }
+            Partial::Lacks { filter, value, lattice } => {
+                let distance = integer(value, lattice, true, expressions)?;
+                let most = sql::number(&(u128::from(lattice.spread()).pow(2)).to_string());
+                let lacks = sql::binary(most, B::Minus, sql::binary(distance.clone(), B::Multiply, distance));
+                self.summed_over(divided(lacks, lattice.divisor_with(lattice)), coordinate, filter.as_ref(), expressions)
+            }
+            Partial::Products { filter, y: (y, y_lattice), x: (x, x_lattice) } => {
+                let product = sql::binary(integer(y, y_lattice, true, expressions)?, B::Multiply, integer(x, x_lattice, true, expressions)?);
+                self.summed_over(divided(product, y_lattice.divisor_with(x_lattice)), coordinate, filter.as_ref(), expressions)
             }
         }
+    }
+
+    /// The sum of a row's integer over the rows of a filter; 0 over none.
+    fn summed_over(
+        &self,
+        integer: ast::Expr,
+        coordinate: &Partial,
+        filter: Option<&Expr>,
+        expressions: &Expressions<'_>,
+    ) -> Result<ast::Expr, Refusal> {
+        let narrow = coordinate.magnitude() < 1 << 31;
+        let integer = if narrow { sql::cast(integer, &Type::Int4) } else { integer };
+        let filter = filter.map(|f| expressions.condition(f)).transpose()?;
+        Ok(sql::call("coalesce", vec![sql::aggregate("sum", Some(integer), filter), sql::number("0")]))
     }
 
     /// Values outside a declared domain are dropped before any bounding, so that they use up nobody's bound.
@@ -211,6 +224,24 @@ impl Levels<'_> {
         let keys = (0..self.release.keys.len()).map(|i| sql::column("s", &format!("k{i}"))).collect();
         sql::select(projection, vec![sql::tables(sql::derived(normed, "s"))], None, keys)
     }
+}
+
+/// A row's integer as bigint: clipped, on the value's lattice, centred (`2 q - (lower + upper)`) or plain; NULL stays NULL.
+fn integer(value: &Expr, lattice: &Lattice, centred: bool, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    let (emitted, range) = expressions.emit(value)?;
+    // A bare bounded column carries exactly this clip already.
+    let is_clipped = value.as_column().is_some() && range == lattice.bounds && expressions.cells[&value.columns()[0]].clamp.is_some();
+    let integer = lattice.sql(emitted, is_clipped, &value.data_type);
+    if !centred {
+        return Ok(integer);
+    }
+    let doubled = sql::binary(sql::number("2"), B::Multiply, integer);
+    Ok(sql::binary(doubled, B::Minus, sql::number(&lattice.centre_twice().to_string())))
+}
+
+/// Integer division towards zero, which keeps a product's bound.
+fn divided(product: ast::Expr, divisor: u64) -> ast::Expr {
+    if divisor == 1 { product } else { sql::binary(product, B::Divide, sql::number(&divisor.to_string())) }
 }
 
 /// `first, first + 1, …` as GROUP BY positions.

@@ -6,6 +6,7 @@ mod expression;
 mod guard;
 mod lattice;
 mod levels;
+mod norm;
 mod operator;
 mod partials;
 mod price;
@@ -19,7 +20,7 @@ use sqlparser::ast;
 pub use describe::measure_deviation;
 pub use lattice::{Lattice, Step};
 pub use levels::key_text;
-pub use partials::{Count, Measure, Output, Partial};
+pub use partials::{Centred, Count, Measure, Output, Partial};
 pub use price::{Price, Terms};
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
@@ -197,12 +198,7 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
     release.keys.iter().for_each(|(e, _)| add(e));
     for aggregate in &release.aggregates {
         aggregate.filter.iter().for_each(&mut add);
-        match &aggregate.operation {
-            crate::analyze::BoundedOperation::CountRows | crate::analyze::BoundedOperation::CountUnits => {}
-            crate::analyze::BoundedOperation::Count { argument, nullable: _ } => add(argument),
-            crate::analyze::BoundedOperation::Sum { argument, range: _, nullable: _ } => add(argument),
-            crate::analyze::BoundedOperation::Average { argument, range: _, nullable: _ } => add(argument),
-        }
+        aggregate.operation.arguments().into_iter().for_each(&mut add);
     }
     read_by(&release.input, &mut needed);
     needed

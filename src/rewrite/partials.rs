@@ -1,15 +1,11 @@
 //! Aggregates as one vector of integer coordinates: equal parts shared, sums centred on their bounds, nulls counted instead of values.
 //!
-//! Over one row the vector's norm is bounded block by block: a filter's row count weighs 1; beside it, each summed value weighs at most 1 (centred), and where
-//! the value may be NULL its null count and its sum never speak for the same row, so that the pair together weighs at most 1.
-
-use num_bigint::BigUint;
 
 use super::lattice::Lattice;
 use crate::analyze::interval::Interval;
-use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, inline};
+use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, Dispersion, Joint, inline};
 use crate::refusal::Refusal;
-use crate::resolve::{ColumnInfo, Expr};
+use crate::resolve::{ColumnInfo, Expr, Quantifier};
 
 /// What one coordinate adds up over the rows of a unit in a group.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +16,10 @@ pub enum Partial {
     Nulls { filter: Option<Expr>, value: Expr },
     /// The value's integer, centred (`2 q - (lower + upper)`) or plain, for rows of the filter where it is not NULL.
     Values { filter: Option<Expr>, value: Expr, lattice: Lattice, centred: bool },
+    /// What the centred integer's square lacks to the most it can be, `(H^2 - d^2) / G` towards zero, for the rows of the sum beside it.
+    Lacks { filter: Option<Expr>, value: Expr, lattice: Lattice },
+    /// The product of two centred integers, `d e / G` towards zero.
+    Products { filter: Option<Expr>, y: (Expr, Lattice), x: (Expr, Lattice) },
     /// 1 if the unit has any row of the mask.
     Units { mask: Mask },
 }
@@ -45,6 +45,12 @@ pub enum Measure {
     Count(Count),
     /// A sum in the value's unit; `count` where the coordinate is centred.
     Sum { values: usize, count: Option<Count>, lattice: Lattice },
+    /// Sum of distances from the middle of the value's range.
+    Centred { values: usize, lattice: Lattice },
+    /// Sum of squares of those distances.
+    Squares { lacks: usize, count: Count, lattice: Lattice },
+    /// Sum of products of two values' distances.
+    Products { products: usize, y: Lattice, x: Lattice },
 }
 
 /// An aggregate in terms of measures.
@@ -57,6 +63,35 @@ pub enum Output {
         count: usize,
         range: Interval,
     },
+    /// From distances from the middle of `range`.
+    Dispersion {
+        count: usize,
+        sum: usize,
+        squares: usize,
+        range: Interval,
+        kind: Dispersion,
+    },
+    /// From both values' distances from the middle of their ranges.
+    Joint {
+        count: usize,
+        y: Centred,
+        x: Centred,
+        products: usize,
+        kind: Joint,
+    },
+    /// Whether a count is at most (All) or above (Any) what noise alone would often make of none.
+    Truth {
+        count: usize,
+        of: Quantifier,
+    },
+}
+
+/// The measures of one value of pairs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Centred {
+    pub sum: usize,
+    pub squares: usize,
+    pub range: Interval,
 }
 
 /// The vector of one release.
@@ -66,13 +101,6 @@ pub struct Partials {
     pub measures: Vec<Measure>,
     /// Parallel to the release's aggregates.
     pub outputs: Vec<Output>,
-}
-
-/// Bound of the vector that one row adds, or one unit's presence, in squared and in plain weights of 2^`scale`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RowNorm {
-    pub squared: BigUint,
-    pub absolute: BigUint,
 }
 
 impl Partials {
@@ -124,7 +152,37 @@ impl Partials {
                 };
                 Output::Average { sum, count: self.measure(Measure::Count(count)), range: *range }
             }
+            BoundedOperation::Dispersion { argument, range, nullable, kind } => {
+                let count = self.count_of(argument, *nullable, filter, all);
+                let lattice = Lattice::new(&inline(argument, &release.computed), *range, columns)?;
+                let Centred { sum, squares, range } = self.moments(argument, lattice, count, filter);
+                Output::Dispersion { count: self.measure(Measure::Count(count)), sum, squares, range, kind: *kind }
+            }
+            BoundedOperation::Joint { y, y_range, x, x_range, kind } => {
+                let count = Count { rows: self.coordinate(Partial::Rows { mask: Mask { filter: filter.clone(), not_null: None } }), nulls: None };
+                let lattice = |value: &Expr, range: Interval| Lattice::new(&inline(value, &release.computed), range, columns);
+                let (y_lattice, x_lattice) = (lattice(y, *y_range)?, lattice(x, *x_range)?);
+                let (y_moments, x_moments) = (self.moments(y, y_lattice.clone(), count, filter), self.moments(x, x_lattice.clone(), count, filter));
+                let (y, x) = ((y.clone(), y_lattice.clone()), (x.clone(), x_lattice.clone()));
+                let products = self.coordinate(Partial::Products { filter: filter.clone(), y, x });
+                let products = self.measure(Measure::Products { products, y: y_lattice, x: x_lattice });
+                Output::Joint { count: self.measure(Measure::Count(count)), y: y_moments, x: x_moments, products, kind: *kind }
+            }
+            BoundedOperation::Truth(of) => {
+                let rows = self.coordinate(Partial::Rows { mask: Mask { filter: filter.clone(), not_null: None } });
+                Output::Truth { count: self.measure(Measure::Count(Count { rows, nulls: None })), of: *of }
+            }
         })
+    }
+
+    /// The first two moments of a value about the middle of its range, over the rows of `count`.
+    fn moments(&mut self, value: &Expr, lattice: Lattice, count: Count, filter: &Option<Expr>) -> Centred {
+        let (filter, value) = (filter.clone(), value.clone());
+        let values = self.coordinate(Partial::Values { filter: filter.clone(), value: value.clone(), lattice: lattice.clone(), centred: true });
+        let lacks = self.coordinate(Partial::Lacks { filter, value, lattice: lattice.clone() });
+        let range = lattice.ends();
+        let sum = self.measure(Measure::Centred { values, lattice: lattice.clone() });
+        Centred { sum, squares: self.measure(Measure::Squares { lacks, count, lattice }), range }
     }
 
     /// The sum of a value, centred where its count is asked too; with that count.
@@ -176,14 +234,23 @@ fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 /// Some other aggregate needs the number of all rows of the filter: COUNT(*), or the count beside another value.
 fn counts_every_row(filter: &Option<Expr>, value: &Expr, all: &[BoundedAggregate]) -> bool {
     all.iter().filter(|a| a.filter == *filter).any(|a| match &a.operation {
-        BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false } => true,
-        BoundedOperation::Average { argument, range: _, nullable: _ } => argument != value,
+        BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false } | BoundedOperation::Truth(_) => true,
+        BoundedOperation::Joint { .. } => true,
+        BoundedOperation::Average { argument, range: _, nullable: _ } | BoundedOperation::Dispersion { argument, range: _, nullable: _, kind: _ } => {
+            argument != value
+        }
         BoundedOperation::Count { .. } | BoundedOperation::CountUnits | BoundedOperation::Sum { .. } => false,
     })
 }
 
 fn averaged(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
-    all.iter().filter(|a| a.filter == *filter).any(|a| matches!(&a.operation, BoundedOperation::Average { argument, .. } if argument == value))
+    all.iter().filter(|a| a.filter == *filter).any(|a| match &a.operation {
+        BoundedOperation::Average { .. } | BoundedOperation::Dispersion { .. } | BoundedOperation::Joint { .. } => {
+            a.operation.arguments().contains(&value)
+        }
+        BoundedOperation::CountRows | BoundedOperation::CountUnits | BoundedOperation::Truth(_) => false,
+        BoundedOperation::Count { .. } | BoundedOperation::Sum { .. } => false,
+    })
 }
 
 /// Its nulls are counted anyway, since its sum is centred on a count of all rows.
@@ -192,69 +259,8 @@ fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregat
         BoundedOperation::Sum { argument, range: _, nullable } | BoundedOperation::Average { argument, range: _, nullable } => {
             *nullable && argument == value
         }
+        BoundedOperation::Dispersion { argument, range: _, nullable, kind: _ } => *nullable && argument == value,
         BoundedOperation::CountRows | BoundedOperation::Count { .. } | BoundedOperation::CountUnits => false,
+        BoundedOperation::Joint { .. } | BoundedOperation::Truth(_) => false,
     })
-}
-
-impl Partial {
-    /// Largest magnitude of what one row (or one unit's presence) adds, in base lattice units.
-    pub fn magnitude(&self) -> u64 {
-        match self {
-            Self::Rows { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
-            Self::Values { lattice, centred: true, .. } => lattice.spread(),
-            Self::Values { lattice, centred: false, .. } => lattice.magnitude(),
-        }
-    }
-}
-
-/// Weights F_j that bring every coordinate to about the same norm 2^scale, rounded up (so a norm computed with them is never too small).
-pub fn weights(coordinates: &[Partial]) -> Vec<BigUint> {
-    let widest = coordinates.iter().map(Partial::magnitude).max().unwrap_or(1);
-    let scale = BigUint::from(1u8) << (20 + 64 - widest.leading_zeros());
-    coordinates
-        .iter()
-        .map(|c| {
-            let magnitude = BigUint::from(c.magnitude());
-            (&scale + &magnitude - 1u8) / magnitude
-        })
-        .collect()
-}
-
-/// Bound of what one row adds to the weighted vector, and of what a unit's presence adds to it.
-///
-/// A null count and the sum of the same value and filter never move together: the larger of the two stands for both.
-pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> (RowNorm, RowNorm) {
-    let zero = || RowNorm { squared: BigUint::ZERO, absolute: BigUint::ZERO };
-    let (mut row, mut presence) = (zero(), zero());
-    let add = |norm: &mut RowNorm, magnitude: BigUint| {
-        norm.squared += &magnitude * &magnitude;
-        norm.absolute += magnitude;
-    };
-    for (coordinate, weight) in coordinates.iter().zip(weights) {
-        let own = weight * coordinate.magnitude();
-        match coordinate {
-            Partial::Units { .. } => add(&mut presence, own),
-            Partial::Rows { .. } => add(&mut row, own),
-            Partial::Nulls { filter, value } => {
-                // The larger of the pair is added where the sum stands; a null count without a sum stands for itself.
-                if !coordinates.iter().any(|c| is_sum_of(c, filter, value)) {
-                    add(&mut row, own);
-                }
-            }
-            Partial::Values { filter, value, .. } => {
-                let nulls =
-                    coordinates.iter().zip(weights).find(|(c, _)| matches!(c, Partial::Nulls { filter: f, value: v } if f == filter && v == value));
-                let beside = nulls.map_or(BigUint::ZERO, |(c, w)| w * c.magnitude());
-                let first =
-                    coordinates.iter().position(|c| is_sum_of(c, filter, value)) == coordinates.iter().position(|c| std::ptr::eq(c, coordinate));
-                // Two sums of one value (unlike ranges) both move when it is not NULL: the null count pairs with the first only.
-                add(&mut row, if first { own.max(beside) } else { own });
-            }
-        }
-    }
-    (row, presence)
-}
-
-fn is_sum_of(coordinate: &Partial, filter: &Option<Expr>, value: &Expr) -> bool {
-    matches!(coordinate, Partial::Values { filter: f, value: v, .. } if f == filter && v == value)
 }

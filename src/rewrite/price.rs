@@ -2,7 +2,8 @@
 
 use num_bigint::BigUint;
 
-use super::partials::{Partial, norms, weights};
+use super::norm::{norms, weights};
+use super::partials::Partial;
 use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::mechanism::{
     Accounting, Calibrated, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold,

@@ -254,14 +254,36 @@ impl Grammar<'_> {
             "v" => Some("v.person"),
             _ => None,
         };
-        let call = match self.random.below(10) {
+        let call = match self.random.below(14) {
             0 | 1 => "count(*)".to_owned(),
             2 => format!("count({})", self.any_number(1)),
             3 => format!("count({})", self.column(&["i4", "tx", "d", "ni", "f8"])),
             4 if unit.is_some() => format!("count(DISTINCT {})", unit.unwrap_or_default()),
             5 if unit.is_some() => format!("count(DISTINCT CASE WHEN {} THEN {} END)", self.condition(1), unit.unwrap_or_default()),
             4..=7 => format!("sum({})", self.bounded()),
-            _ => format!("avg({})", self.bounded()),
+            8 | 9 => format!("avg({})", self.bounded()),
+            10 | 11 => {
+                let name = self.random.pick(&["var_pop", "var_samp", "variance", "stddev", "stddev_pop", "stddev_samp"]);
+                format!("{name}({})", self.bounded())
+            }
+            12 => {
+                let name = self.random.pick(&[
+                    "covar_pop",
+                    "covar_samp",
+                    "corr",
+                    "regr_count",
+                    "regr_avgx",
+                    "regr_avgy",
+                    "regr_sxx",
+                    "regr_syy",
+                    "regr_sxy",
+                    "regr_slope",
+                    "regr_intercept",
+                    "regr_r2",
+                ]);
+                format!("{name}({}, {})", self.bounded(), self.bounded())
+            }
+            _ => format!("{}({})", self.random.pick(&["bool_and", "bool_or", "every"]), self.condition(1)),
         };
         if self.random.once_in(4) { format!("{call} FILTER (WHERE {})", self.condition(1)) } else { call }
     }

@@ -1,0 +1,136 @@
+//! Aggregates from their measures, in PostgreSQL's own arithmetic and types. Post-processing: whatever the noise made of a measure, there is a value or NULL,
+//! never an error.
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use crate::analyze::interval::Interval;
+use crate::analyze::{Dispersion, Joint};
+use crate::catalog::Type;
+use crate::resolve::{Quantifier, Spread};
+use crate::rewrite::{Centred, Output, ReleasePlan, measure_deviation, sql};
+
+/// Standard deviations of its noise that a count may show though nothing is there.
+const DOUBT: f64 = 2.0;
+
+/// The aggregate over one row of measures, `r`.
+pub fn value(release: &ReleasePlan, output: Output, data_type: &Type) -> ast::Expr {
+    let exact = match output {
+        Output::Measure(at) => measure(at),
+        Output::Average { sum, count, range } => {
+            let ratio = sql::binary(measure(sum), B::Divide, measure(count));
+            let some = sql::binary(measure(count), B::Gt, sql::number("0"));
+            sql::case(vec![(some, within(ratio, number(range.lo), number(range.hi)))], Some(number(middle(range))))
+        }
+        Output::Dispersion { count, sum, squares, range, kind } => dispersion(measure(count), Centred { sum, squares, range }, kind),
+        Output::Joint { count, y, x, products, kind } => joint(measure(count), y, x, measure(products), kind),
+        Output::Truth { count, of } => {
+            let deviation = measure_deviation(release, &release.measures()[count]).unwrap_or(0.0);
+            let comparison = match of {
+                Quantifier::All => B::LtEq,
+                Quantifier::Any => B::Gt,
+            };
+            sql::binary(measure(count), comparison, number((DOUBT * deviation).ceil()))
+        }
+    };
+    sql::cast(exact, data_type)
+}
+
+fn measure(at: usize) -> ast::Expr {
+    sql::column("r", &format!("m{at}"))
+}
+
+fn number(value: f64) -> ast::Expr {
+    sql::number(&value.to_string())
+}
+
+fn within(value: ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
+    sql::call("least", vec![sql::call("greatest", vec![value, lo]), hi])
+}
+
+fn middle(range: Interval) -> f64 {
+    range.lo + (range.hi - range.lo) / 2.0
+}
+
+fn half(range: Interval) -> f64 {
+    (range.hi - range.lo) / 2.0
+}
+
+/// Divides; NULL by zero.
+fn ratio(a: ast::Expr, b: ast::Expr) -> ast::Expr {
+    sql::binary(a, B::Divide, sql::call("nullif", vec![b, sql::number("0")]))
+}
+
+fn when(condition: ast::Expr, value: ast::Expr) -> ast::Expr {
+    sql::case(vec![(condition, value)], None)
+}
+
+fn above(value: ast::Expr, limit: &str) -> ast::Expr {
+    sql::binary(value, B::Gt, sql::number(limit))
+}
+
+/// Sum of squared distances from the mean, `sum of squares - sum^2 / n`, within what n values of the range can have.
+fn squares(count: &ast::Expr, value: Centred) -> ast::Expr {
+    let own = sql::binary(measure(value.sum), B::Multiply, measure(value.sum));
+    let about_mean = sql::binary(measure(value.squares), B::Minus, ratio(own, count.clone()));
+    let most = sql::binary(count.clone(), B::Multiply, number(half(value.range).powi(2)));
+    within(about_mean, sql::number("0"), most)
+}
+
+/// NULL where PostgreSQL has NULL: for no row, and of a sample for one.
+fn dispersion(count: ast::Expr, value: Centred, kind: Dispersion) -> ast::Expr {
+    let squares = squares(&count, value);
+    let population = || when(above(count.clone(), "0"), ratio(squares.clone(), count.clone()));
+    let sample = || when(above(count.clone(), "1"), ratio(squares.clone(), less_one(&count)));
+    match kind {
+        Dispersion::Squares => when(above(count.clone(), "0"), squares.clone()),
+        Dispersion::Spread(Spread::VariancePopulation) => population(),
+        Dispersion::Spread(Spread::VarianceSample) => sample(),
+        Dispersion::Spread(Spread::DeviationPopulation) => sql::call("sqrt", vec![population()]),
+        Dispersion::Spread(Spread::DeviationSample) => sql::call("sqrt", vec![sample()]),
+    }
+}
+
+fn less_one(count: &ast::Expr) -> ast::Expr {
+    sql::binary(count.clone(), B::Minus, sql::number("1"))
+}
+
+/// Plug-in estimates. Where the noise leaves no spread of x, NULL, as PostgreSQL has where there is none.
+fn joint(count: ast::Expr, y: Centred, x: Centred, products: ast::Expr, kind: Joint) -> ast::Expr {
+    let own = sql::binary(measure(y.sum), B::Multiply, measure(x.sum));
+    let about_means = sql::binary(products, B::Minus, ratio(own, count.clone()));
+    let most = || sql::binary(count.clone(), B::Multiply, number(half(y.range) * half(x.range)));
+    let least = sql::binary(sql::number("0"), B::Minus, most());
+    let products = within(about_means, least, most());
+    let (y_squares, x_squares) = (squares(&count, y), squares(&count, x));
+    let slope = ratio(products.clone(), x_squares.clone());
+    let some = above(count.clone(), "0");
+    match kind {
+        Joint::CovariancePopulation => when(some, ratio(products, count)),
+        Joint::CovarianceSample => when(above(count.clone(), "1"), ratio(products, less_one(&count))),
+        Joint::Products => when(some, products),
+        Joint::Correlation => {
+            let spread = sql::call("sqrt", vec![sql::binary(y_squares, B::Multiply, x_squares)]);
+            when(some, bounded(ratio(products, spread), -1.0, 1.0))
+        }
+        Joint::Slope => when(some, slope),
+        Joint::Intercept => {
+            let x_mean = sql::binary(ratio(measure(x.sum), count.clone()), B::Plus, number(middle(x.range)));
+            let y_mean = sql::binary(ratio(measure(y.sum), count), B::Plus, number(middle(y.range)));
+            when(some, sql::binary(y_mean, B::Minus, sql::binary(slope, B::Multiply, x_mean)))
+        }
+        Joint::Determination => {
+            let squared = sql::binary(products.clone(), B::Multiply, products);
+            let explained = bounded(ratio(squared, sql::binary(x_squares.clone(), B::Multiply, y_squares.clone())), 0.0, 1.0);
+            let flat = sql::binary(y_squares, B::Eq, sql::number("0"));
+            let otherwise = sql::case(vec![(flat, sql::number("1"))], Some(explained));
+            when(above(x_squares, "0"), otherwise)
+        }
+    }
+}
+
+/// Between constants; NULL stays NULL, which LEAST and GREATEST would lose.
+fn bounded(value: ast::Expr, lo: f64, hi: f64) -> ast::Expr {
+    let below = sql::binary(value.clone(), B::Lt, number(lo));
+    let over = sql::binary(value.clone(), B::Gt, number(hi));
+    sql::case(vec![(below, number(lo)), (over, number(hi))], Some(value))
+}
