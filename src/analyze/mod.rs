@@ -213,6 +213,7 @@ impl Nullability<'_> {
                 None => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
             },
             Node::Literal(value) => value.is_none(),
+            Node::Constant(_) => true,
             Node::Cast(inner) => self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
@@ -236,6 +237,7 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
             None => Node::Column(*id),
         },
         Node::Literal(value) => Node::Literal(value.clone()),
+        Node::Constant(id) => Node::Constant(*id),
         Node::Cast(inner) => Node::Cast(Box::new(inline(inner, computed))),
         Node::Case { branches, otherwise } => Node::Case {
             branches: branches.iter().map(|(c, r)| (inline(c, computed), inline(r, computed))).collect(),
@@ -248,7 +250,7 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
 
 fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
     match relation {
-        Relation::Scan(_) => Vec::new(),
+        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate: _ } => computed_columns(input),
         Relation::Project { input, columns } => [computed_columns(input), columns.clone()].concat(),
         Relation::Join { kind: _, left, right, on: _ } => [computed_columns(left), computed_columns(right)].concat(),
@@ -261,6 +263,13 @@ fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
         Relation::Scan(scan) => {
             if extended {
                 scan.columns.clone()
+            } else {
+                Vec::new()
+            }
+        }
+        Relation::Constants(rows) => {
+            if extended {
+                rows.columns.clone()
             } else {
                 Vec::new()
             }
@@ -282,7 +291,7 @@ fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
 /// Conjuncts that hold for every row of the relation.
 fn always_true(relation: &Relation) -> Vec<Expr> {
     match relation {
-        Relation::Scan(_) => Vec::new(),
+        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
         Relation::Project { input, columns: _ } => always_true(input),
         Relation::Join { kind, left, right, on } => {
@@ -299,6 +308,7 @@ fn always_true(relation: &Relation) -> Vec<Expr> {
 fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     match relation {
         Relation::Scan(scan) => vec![scan.table],
+        Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => scanned_tables(input),
         Relation::Join { kind: _, left, right, on: _ } => [scanned_tables(left), scanned_tables(right)].concat(),
     }

@@ -5,6 +5,7 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name, contains_aggregate};
 use super::expression::bare_name;
+use super::middle::Subqueries;
 use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
 use super::outer::{Above, quoted};
@@ -77,9 +78,10 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
-        let number = self.releases.len();
+        let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
         let (input, scope) = self.rows(select, environment)?;
-        // The number is taken now, so that releases inside scalar subqueries come after.
+        // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
+        let number = self.releases.len();
         self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new() });
         let keys = self.keys(select, &scope)?;
         let mut cut = Cut { number, scope, keys, aggregates: Vec::new() };
@@ -173,7 +175,7 @@ impl Resolver<'_> {
 }
 
 /// SELECT DISTINCT of plain values: its items are the keys.
-fn is_distinct_rows(select: &ast::Select) -> bool {
+pub(super) fn is_distinct_rows(select: &ast::Select) -> bool {
     let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
     let aggregated = select.having.is_some() || select.projection.iter().filter_map(item_expr).any(contains_aggregate);
     matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated

@@ -9,6 +9,7 @@ mod golden;
 mod harness;
 mod invariants;
 mod ledger;
+mod middle;
 mod neighbour;
 mod policy;
 mod postgres;
