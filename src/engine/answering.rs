@@ -42,7 +42,7 @@ impl Engine {
     }
 
     async fn released(&self, asker: &Asker, plan: &Plan, snapshot: &Snapshot, paid: Charge, cancel: &CancellationToken) -> Result<Released, Fault> {
-        snapshot.open().await.map_err(Fault::Backend)?;
+        snapshot.allow().await.map_err(Fault::Backend)?;
         let mut releasing = Releasing::new(plan, paid);
         let mut middles: Vec<Option<Columns>> = vec![None; plan.middles().len()];
         let mut sampler = (self.sampler)();

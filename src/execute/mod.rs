@@ -112,7 +112,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::Backend`].
-    pub async fn open(&self) -> Result<(), Error> {
+    pub async fn allow(&self) -> Result<(), Error> {
         if self.lease.is_none() {
             return Ok(());
         }

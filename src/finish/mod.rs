@@ -66,12 +66,7 @@ pub fn shape(plan: &Plan) -> Result<String, Refusal> {
     build(plan.outer().clone(), plan, &all, |_| Some(&empty))
 }
 
-fn build<'t>(
-    mut query: ast::Query,
-    plan: &Plan,
-    releases: &[usize],
-    table: impl Fn(usize) -> Option<&'t ReleasedTable>,
-) -> Result<String, Refusal> {
+fn build<'t>(mut query: ast::Query, plan: &Plan, releases: &[usize], table: impl Fn(usize) -> Option<&'t ReleasedTable>) -> Result<String, Refusal> {
     if !releases.is_empty() {
         let mut ctes = Vec::new();
         for release in releases {

@@ -78,6 +78,8 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
+        // Scans are numbered within their release, so that the same release of two statements is one text.
+        let scans = std::mem::take(&mut self.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
         let (input, scope) = self.rows(select, environment)?;
         // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
@@ -98,6 +100,7 @@ impl Resolver<'_> {
             Some(ast::Distinct::On(_)) => return Err(Refusal::unsupported("DISTINCT ON over grouped rows")),
             other => other.clone(),
         };
+        self.scans = scans;
         let Cut { number, scope: _, keys, aggregates } = cut;
         let release = &mut self.releases[number];
         (release.keys, release.aggregates) = (keys, aggregates);

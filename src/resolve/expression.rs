@@ -3,8 +3,8 @@
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
 use super::catalogue::{Function, Kind, overload};
-use super::middle::{constant_number, is_constant_list};
 use super::literal::{coerce, common_type, integer_range, is_unknown, number, type_name, unknown};
+use super::middle::{constant_number, is_constant_list};
 use super::scope::{Scope, name_of, names_of};
 use super::tree::{ColumnInfo, ConstantId, Expr, Node};
 use crate::catalog::Type;

@@ -114,7 +114,10 @@ impl Resolver<'_> {
     /// Registers a middle query and gives its columns as constants.
     fn middle(&mut self, query: ast::Query, columns: Vec<Type>, rows: MiddleRows) -> Result<Vec<ConstantId>, Refusal> {
         if self.middles.len() >= MIDDLES_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may hold at most {MIDDLES_MAX} subqueries over private rows")));
+            return Err(Refusal::new(
+                sqlstate::STATEMENT_TOO_COMPLEX,
+                format!("a query may hold at most {MIDDLES_MAX} subqueries over private rows"),
+            ));
         }
         let number = self.middles.len();
         let mut releases: Vec<usize> = relation_names(&query).iter().filter_map(|name| release_number(name)).collect();
@@ -129,7 +132,9 @@ impl Resolver<'_> {
     /// Positions of the columns that are a release's group keys, all of them: each row has its own.
     fn unique_columns(&self, query: &ast::Query) -> Option<Vec<usize>> {
         let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
-        let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias: None, .. }, joins }] = select.from.as_slice() else { return None };
+        let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias: None, .. }, joins }] = select.from.as_slice() else {
+            return None;
+        };
         let [name] = names_of(name).ok()?.try_into().ok()?;
         if !joins.is_empty() {
             return None;
@@ -418,9 +423,7 @@ impl ast::VisitorMut for Replace<'_, '_> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
         }
-        if self.inside == 0
-            && self.keys.as_ref().is_some_and(|keys| keys.contains(expr))
-        {
+        if self.inside == 0 && self.keys.as_ref().is_some_and(|keys| keys.contains(expr)) {
             // The same key below and above the cut: replaced alike, by a walk of its own.
             let keys = self.keys.take();
             let walked = ast::VisitMut::visit(expr, self);

@@ -19,8 +19,8 @@ mod tree;
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
 pub use tree::{
-    Aggregate, ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Middle, MiddleRows, Key, Node, Operation, Query, Relation, Release, Scan, TableId, aggregate_column, key_column,
-    release_alias,
+    Aggregate, ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Operation, Query, Relation, Release,
+    Scan, TableId, aggregate_column, key_column, release_alias,
 };
 
 use crate::catalog::Type;

@@ -175,7 +175,9 @@ impl Shapes<'_, '_> {
         let found = std::mem::take(&mut calls.found);
         known.add(found, None, CALLS.to_owned())?;
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
-        Ok(resolved.map_err(|refusal| if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED { unfollowed(&expr.to_string()) } else { refusal })?.data_type)
+        Ok(resolved
+            .map_err(|refusal| if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED { unfollowed(&expr.to_string()) } else { refusal })?
+            .data_type)
     }
 }
 
@@ -237,7 +239,7 @@ impl Calls<'_, '_, '_> {
             "row_number" | "rank" | "dense_rank" => return Ok(Some(Type::Int8)),
             "ntile" => return Ok(Some(Type::Int4)),
             "percent_rank" | "cume_dist" => return Ok(Some(Type::Float8)),
-            "lag" | "lead" | "first_value" | "last_value" | "nth_value" => {
+            "min" | "max" | "lag" | "lead" | "first_value" | "last_value" | "nth_value" => {
                 let arguments = plain_arguments(&function.args, &name)?;
                 let known = self.known;
                 return arguments.first().map(|value| self.shapes.typed(value, known)).transpose();
@@ -301,7 +303,8 @@ fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
 /// Columns that a join folds into one; `None` for all that both sides have.
 fn merged_names(operator: &ast::JoinOperator) -> Result<Option<Vec<String>>, Refusal> {
     use ast::JoinOperator as J;
-    let (J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) | J::CrossJoin(c)) = operator else {
+    let (J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) | J::CrossJoin(c)) = operator
+    else {
         return Err(unfollowed("this kind of join"));
     };
     match c {
@@ -322,6 +325,7 @@ fn renamed(mut columns: Vec<Column>, names: &[ast::TableAliasColumnDef]) -> Resu
 }
 
 fn unfollowed(what: &str) -> Refusal {
-    Refusal::unsupported(format!("a subquery over private rows whose type is not followed here: {what}"))
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("the type of {what} in a subquery over private rows is not followed"))
+        .detail("The subquery runs first, and what it gives becomes constants of known types.")
         .hint("Cast the columns of the subquery, for example (SELECT avg(x)::numeric FROM …).")
 }

@@ -148,7 +148,9 @@ impl Words<'_> {
     fn value(&self, value: &Expr) -> String {
         match &value.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => format!("an expression of {}", self.columns_of(value)),
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
+                format!("an expression of {}", self.columns_of(value))
+            }
         }
     }
 }

@@ -141,7 +141,12 @@ impl Expressions<'_> {
         if let (Function::Among, [subject, list]) = (function, arguments) {
             let list = constants::array(list)?;
             let subject = self.total(subject)?;
-            let sql = ast::Expr::AnyOp { left: Box::new(sql::nested(subject.sql)), compare_op: ast::BinaryOperator::Eq, right: Box::new(list), is_some: false };
+            let sql = ast::Expr::AnyOp {
+                left: Box::new(sql::nested(subject.sql)),
+                compare_op: ast::BinaryOperator::Eq,
+                right: Box::new(list),
+                is_some: false,
+            };
             return Ok(Emitted { nodes: subject.nodes + 1, ..Emitted::plain(ast::Expr::Nested(Box::new(sql)), Interval::ALL) });
         }
         if let Some(comparison) = self.comparison(function, arguments)? {

@@ -211,7 +211,13 @@ fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Poli
     Ok(plan)
 }
 
-fn emit(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, coordinates: &[Partial], price: &Price) -> Result<(String, Vec<ConstantId>), Refusal> {
+fn emit(
+    release: &AnalyzedRelease,
+    analyzed: &Analyzed,
+    policy: &Policy,
+    coordinates: &[Partial],
+    price: &Price,
+) -> Result<(String, Vec<ConstantId>), Refusal> {
     let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: 0 }.emit(&release.input)?;
     let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
     let levels = levels::Levels {
