@@ -8,10 +8,11 @@ use super::expression::bare_name;
 use super::middle::Subqueries;
 use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
+use super::operation::Aggregate;
 use super::outer::{Above, quoted};
 use super::query::{Environment, item_expr};
 use super::scope::{Scope, name_of};
-use super::tree::{Aggregate, Key, Release, aggregate_column, key_column, release_alias};
+use super::tree::{Key, Release, aggregate_column, key_column, release_alias};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most keys and aggregates of one release.

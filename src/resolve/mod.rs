@@ -9,6 +9,7 @@ pub mod literal;
 mod middle;
 mod naming;
 mod open;
+mod operation;
 mod outer;
 mod probe;
 mod query;
@@ -18,9 +19,10 @@ mod tree;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
+pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
 pub use tree::{
-    Aggregate, ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Operation, Query, Relation, Release,
-    Scan, TableId, aggregate_column, key_column, release_alias,
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, Scan, TableId,
+    aggregate_column, key_column, release_alias,
 };
 
 use crate::catalog::Type;

@@ -11,6 +11,7 @@ mod invariants;
 mod ledger;
 mod middle;
 mod neighbour;
+mod oracle;
 mod policy;
 mod postgres;
 mod road;
