@@ -11,6 +11,7 @@ mod harness;
 mod invariants;
 mod ledger;
 mod neighbour;
+mod oracle;
 mod policy;
 mod postgres;
 mod road;
