@@ -1,68 +1,128 @@
 //! What bounds an aggregate's values: ranges, NULLs, and the pieces it falls into.
 
 use super::interval::Interval;
+use super::keys::{KeyRule, Keys};
 use super::range::Ranges;
-use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Nullability};
+use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Nullability, Ranks, inline};
 use crate::catalog::Type;
-use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::integer_range;
-use crate::resolve::{Aggregate, ColumnId, Distinct, Expr, Node, Operation, Paired, Quantifier};
+use crate::resolve::literal::{integer_range, type_name};
+use crate::resolve::{Aggregate, Distinct, Expr, Node, Operation, Paired, Quantifier};
 
-/// Bounds one aggregate.
-///
-/// # Errors
-/// 0A000 where no range is known, or nothing sound answers the aggregate.
-pub fn bound(
-    aggregate: &Aggregate,
-    ranges: &Ranges<'_>,
-    nullability: &Nullability<'_>,
-    lineage: &Lineage,
-    policy: &Policy,
-) -> Result<BoundedAggregate, Refusal> {
-    let Aggregate { operation, filter, data_type } = aggregate;
-    let mut filter = filter.clone();
-    let mut narrow = |condition: Expr| filter = Expr::and(filter.take().into_iter().chain([condition]).collect());
-    let nullable = |e: &Expr| nullability.may_be_null(e);
-    let operation = match operation {
-        Operation::CountRows => BoundedOperation::CountRows,
-        Operation::Count(argument) => BoundedOperation::Count { argument: argument.clone(), nullable: nullable(argument) },
-        Operation::Distinct(Distinct::Value(argument)) => {
-            let (unit, condition) = counted_unit(argument, lineage, policy)?;
-            debug_assert!(lineage.units.contains(&unit));
-            condition.into_iter().for_each(narrow);
-            BoundedOperation::CountUnits
-        }
-        Operation::Sum(argument) => {
-            BoundedOperation::Sum { argument: argument.clone(), range: finite(argument, ranges, "SUM")?, nullable: nullable(argument) }
-        }
-        Operation::Average(argument) => {
-            BoundedOperation::Average { argument: argument.clone(), range: finite(argument, ranges, "AVG")?, nullable: nullable(argument) }
-        }
-        Operation::Variance { value, kind } => {
-            let range = finite(value, ranges, "VARIANCE or STDDEV")?;
-            BoundedOperation::Dispersion { argument: value.clone(), range, nullable: nullable(value), kind: Dispersion::Spread(*kind) }
-        }
-        Operation::Paired { y, x, kind } => {
-            let (y, x) = (exact(y), exact(x));
-            [y, x].into_iter().filter(|e| nullable(e)).for_each(|e| narrow(Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool)));
-            paired(y, x, *kind, ranges)?
-        }
-        Operation::Truth { value, of } => {
-            let counted = match of {
-                Quantifier::All => Function::IsFalse,
-                Quantifier::Any => Function::IsTrue,
+/// Everything that bounds the aggregates of one release.
+pub struct Bounds<'a> {
+    pub ranges: Ranges<'a>,
+    pub nullability: Nullability<'a>,
+    pub lineage: &'a Lineage,
+    /// Rules values that are counted or chosen as if they were keys.
+    pub ruled: &'a Keys<'a>,
+    pub keys: &'a [(Expr, KeyRule)],
+}
+
+impl Bounds<'_> {
+    /// Bounds one aggregate.
+    ///
+    /// # Errors
+    /// 0A000 where no range is known, or nothing sound answers the aggregate.
+    pub fn aggregate(&self, aggregate: &Aggregate) -> Result<BoundedAggregate, Refusal> {
+        let Aggregate { operation, filter, data_type } = aggregate;
+        let ranges = &self.ranges;
+        let mut filter = filter.clone();
+        let mut narrow = |condition: Expr| filter = Expr::and(filter.take().into_iter().chain([condition]).collect());
+        let nullable = |e: &Expr| self.nullability.may_be_null(e);
+        let operation = match operation {
+            Operation::CountRows => BoundedOperation::CountRows,
+            Operation::Count(argument) => BoundedOperation::Count { argument: argument.clone(), nullable: nullable(argument) },
+            Operation::Distinct(values) => match counted_unit(values, self.lineage) {
+                Some(condition) => {
+                    condition.into_iter().for_each(narrow);
+                    BoundedOperation::CountUnits
+                }
+                None => self.distinct(values)?,
+            },
+            Operation::Sum(argument) => {
+                BoundedOperation::Sum { argument: argument.clone(), range: finite(argument, ranges, "SUM")?, nullable: nullable(argument) }
+            }
+            Operation::Average(argument) => {
+                BoundedOperation::Average { argument: argument.clone(), range: finite(argument, ranges, "AVG")?, nullable: nullable(argument) }
+            }
+            Operation::Variance { value, kind } => {
+                let range = finite(value, ranges, "VARIANCE or STDDEV")?;
+                BoundedOperation::Dispersion { argument: value.clone(), range, nullable: nullable(value), kind: Dispersion::Spread(*kind) }
+            }
+            Operation::Paired { y, x, kind } => {
+                let (y, x) = (exact(y), exact(x));
+                [y, x].into_iter().filter(|e| nullable(e)).for_each(|e| narrow(Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool)));
+                paired(y, x, *kind, ranges)?
+            }
+            Operation::Truth { value, of } => {
+                let counted = match of {
+                    Quantifier::All => Function::IsFalse,
+                    Quantifier::Any => Function::IsTrue,
+                };
+                narrow(Expr::call(counted, vec![value.clone()], Type::Bool));
+                BoundedOperation::Truth(*of)
+            }
+            Operation::Extreme { value, end } => self.ranked(value, Ranks::End(*end), "MIN or MAX")?,
+            Operation::Quantile { value, fractions, continuous: true } => {
+                self.ranked(exact(value), Ranks::Fractions(fractions.clone()), "PERCENTILE_CONT")?
+            }
+            Operation::Quantile { value, fractions, continuous: false } => {
+                self.ranked(value, Ranks::Fractions(fractions.clone()), "PERCENTILE_DISC")?
+            }
+            Operation::Mode(value) => self.mode(value)?,
+        };
+        Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
+    }
+
+    /// One unit adds no more values than it may have rows, nor than there are: in each group, where those are known.
+    fn distinct(&self, values: &Distinct) -> Result<BoundedOperation, Refusal> {
+        let all = match values {
+            Distinct::Value(value) => std::slice::from_ref(value),
+            Distinct::Row(values) => values.as_slice(),
+        };
+        let mut known = Some(1u64);
+        for rule in all.iter().map(|value| self.rule(value, "COUNT(DISTINCT …)")).chain(self.keys.iter().map(|(_, rule)| Ok(rule.clone()))) {
+            known = match (rule?, known) {
+                (KeyRule::Domain(values), Some(known)) => Some(known.saturating_mul(values.len().max(1) as u64)),
+                (KeyRule::Threshold, _) | (_, None) => None,
             };
-            narrow(Expr::call(counted, vec![value.clone()], Type::Bool));
-            BoundedOperation::Truth(*of)
         }
-        Operation::Distinct(Distinct::Row(_)) => return Err(unbounded("COUNT(DISTINCT …) of a row")),
-        Operation::Extreme { .. } => return Err(unbounded("MIN and MAX")),
-        Operation::Quantile { .. } => return Err(unbounded("PERCENTILE_CONT and PERCENTILE_DISC")),
-        Operation::Mode(_) => return Err(unbounded("MODE()")),
-    };
-    Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
+        let rows = self.lineage.rows_per_unit.max(1);
+        Ok(BoundedOperation::Distinct { values: values.clone(), per_unit_max: known.map_or(rows, |known| known.min(rows)) })
+    }
+
+    fn ranked(&self, value: &Expr, ranks: Ranks, name: &str) -> Result<BoundedOperation, Refusal> {
+        let ordered = match &value.data_type {
+            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => true,
+            Type::Date | Type::Timestamp => true,
+            Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Timestamptz | Type::Interval | Type::Other { .. } => {
+                false
+            }
+        };
+        if !ordered {
+            return Err(Refusal::unsupported(format!("{name} of a value of type {}", type_name(&value.data_type))).hint(
+                "Numbers, dates and timestamps without time zone have bounds, within which a private answer is chosen; GROUP BY shows other values.",
+            ));
+        }
+        Ok(BoundedOperation::Ranked { argument: value.clone(), range: finite(value, &self.ranges, name)?, ranks })
+    }
+
+    fn mode(&self, value: &Expr) -> Result<BoundedOperation, Refusal> {
+        match self.rule(value, "MODE()")? {
+            KeyRule::Domain(values) if values.iter().any(Option::is_some) => {
+                Ok(BoundedOperation::Mode { argument: value.clone(), values: values.into_iter().flatten().collect() })
+            }
+            KeyRule::Domain(_) | KeyRule::Threshold => Err(Refusal::unsupported("MODE() of a value whose domain is not known")
+                .hint("Ask the data owner to declare the column's values, or group by it and order by the count.")),
+        }
+    }
+
+    fn rule(&self, value: &Expr, name: &str) -> Result<KeyRule, Refusal> {
+        let refused = |_| Refusal::unsupported(format!("{name} of a value of type {}, or of its collation", type_name(&value.data_type)));
+        self.ruled.rule(&inline(value, self.ranges.computed)).map_err(refused)
+    }
 }
 
 /// A statistic of pairs; the filter leaves complete ones.
@@ -95,26 +155,21 @@ fn exact(expr: &Expr) -> &Expr {
     }
 }
 
-fn unbounded(what: &str) -> Refusal {
-    Refusal::unsupported(what).hint("COUNT, SUM and AVG are answered.")
-}
-
-/// COUNT(DISTINCT unit), also as COUNT(DISTINCT CASE WHEN condition THEN unit END).
-fn counted_unit(argument: &Expr, lineage: &Lineage, policy: &Policy) -> Result<(ColumnId, Option<Expr>), Refusal> {
-    let is_unit = |e: &Expr| e.as_column().filter(|id| lineage.units.contains(id));
-    if let Some(id) = is_unit(argument) {
-        return Ok((id, None));
+/// COUNT(DISTINCT unit), also as COUNT(DISTINCT CASE WHEN condition THEN unit END): with the condition.
+fn counted_unit(values: &Distinct, lineage: &Lineage) -> Option<Option<Expr>> {
+    let Distinct::Value(argument) = values else { return None };
+    let is_unit = |e: &Expr| e.as_column().is_some_and(|id| lineage.units.contains(&id));
+    if is_unit(argument) {
+        return Some(None);
     }
     if let Node::Case { branches, otherwise } = &argument.node
         && let [(condition, result)] = branches.as_slice()
         && otherwise.as_ref().is_none_or(|e| e.node == Node::Literal(None))
-        && let Some(id) = is_unit(result)
+        && is_unit(result)
     {
-        return Ok((id, Some(condition.clone())));
+        return Some(Some(condition.clone()));
     }
-    let unit = &policy.privacy.unit;
-    Err(Refusal::unsupported(format!("COUNT(DISTINCT …) of anything but the column that identifies the {unit}"))
-        .hint("COUNT(*) is answered, and COUNT(DISTINCT …) of that column; GROUP BY shows the values themselves."))
+    None
 }
 
 fn finite(argument: &Expr, ranges: &Ranges<'_>, name: &str) -> Result<Interval, Refusal> {

@@ -274,17 +274,23 @@ fn between(bounds: &Bounds, data_type: &Type) -> Option<Vec<Scalar>> {
     }
 }
 
-/// Number of cells of a full domain.
+/// The keys of every grouping set: without any, one set of all keys.
+pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
+    if sets.is_empty() { vec![(0..keys).collect()] } else { sets.to_vec() }
+}
+
+/// Number of cells of the full domains of all grouping sets.
 ///
 /// # Errors
 /// 54000 where there are more than the policy's limit.
-pub fn cells(rules: &[KeyRule], limit: u32) -> Result<usize, Refusal> {
-    let mut cells = 1usize;
-    for rule in rules {
-        match rule {
-            KeyRule::Domain(values) => cells = cells.saturating_mul(values.len()),
-            KeyRule::Threshold => {}
-        }
+pub fn cells(sets: &[Vec<&KeyRule>], limit: u32) -> Result<usize, Refusal> {
+    let mut cells = 0usize;
+    for rules in sets {
+        let of_set = rules.iter().fold(1usize, |cells, rule| match rule {
+            KeyRule::Domain(values) => cells.saturating_mul(values.len()),
+            KeyRule::Threshold => cells,
+        });
+        cells = cells.saturating_add(of_set);
     }
     if cells > limit as usize {
         return Err(Refusal::new(

@@ -11,10 +11,10 @@ pub use keys::KeyRule;
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use range::cast as cast_range;
 
-use crate::policy::{Policy, Protection};
+use crate::policy::{Policy, Protection, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Quantifier, Query, Relation, Release, Spread, TableId};
+use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, JoinKind, Node, Quantifier, Query, Relation, Release, Spread, TableId};
 use interval::Interval;
 use range::Ranges;
 
@@ -47,6 +47,8 @@ pub struct AnalyzedRelease {
     pub input: Relation,
     pub lineage: Lineage,
     pub keys: Vec<(Expr, KeyRule)>,
+    /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
+    pub sets: Vec<Vec<usize>>,
     /// As the analyst wrote each key, for EXPLAIN.
     pub key_texts: Vec<String>,
     pub aggregates: Vec<BoundedAggregate>,
@@ -102,6 +104,29 @@ pub enum BoundedOperation {
     },
     /// Whether few enough rows meet the aggregate's own filter: those that are false for All, true for Any.
     Truth(Quantifier),
+    /// Unlike values, of which one unit adds at most so many.
+    Distinct {
+        values: Distinct,
+        per_unit_max: u64,
+    },
+    /// Values at chosen ranks.
+    Ranked {
+        argument: Expr,
+        range: Interval,
+        ranks: Ranks,
+    },
+    /// The most frequent of the values known without the data, NULL not among them.
+    Mode {
+        argument: Expr,
+        values: Vec<Scalar>,
+    },
+}
+
+/// Which places in the order of values are asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ranks {
+    End(End),
+    Fractions(Fractions),
 }
 
 /// How far values lie from their mean.
@@ -124,6 +149,23 @@ pub enum Joint {
     Determination,
 }
 
+impl AnalyzedRelease {
+    /// The keys of every grouping set: of a plain GROUP BY one, of all keys.
+    pub fn grouped(&self) -> Vec<Vec<usize>> {
+        keys::grouped(&self.sets, self.keys.len())
+    }
+
+    /// A set's groups are known without the data.
+    pub fn is_listed(&self, set: &[usize]) -> bool {
+        set.iter().all(|at| matches!(self.keys[*at].1, KeyRule::Domain(_)))
+    }
+
+    /// Some set's groups are released by threshold.
+    pub fn is_thresholded(&self) -> bool {
+        self.grouped().iter().any(|set| !self.is_listed(set))
+    }
+}
+
 impl BoundedOperation {
     /// Every expression that it reads, but for the filter.
     pub fn arguments(&self) -> Vec<&Expr> {
@@ -132,6 +174,9 @@ impl BoundedOperation {
             Self::Count { argument, nullable: _ } | Self::Sum { argument, range: _, nullable: _ } => vec![argument],
             Self::Average { argument, range: _, nullable: _ } | Self::Dispersion { argument, range: _, nullable: _, kind: _ } => vec![argument],
             Self::Joint { y, y_range: _, x, x_range: _, kind: _ } => vec![y, x],
+            Self::Distinct { values: Distinct::Value(value), per_unit_max: _ } => vec![value],
+            Self::Distinct { values: Distinct::Row(values), per_unit_max: _ } => values.iter().collect(),
+            Self::Ranked { argument, range: _, ranks: _ } | Self::Mode { argument, values: _ } => vec![argument],
         }
     }
 }
@@ -161,13 +206,13 @@ fn analyze_release(release: &Release, policy: &Policy, columns: &mut Vec<ColumnI
     let always = always_true(&input);
     let inlined: Vec<Expr> = always.iter().map(|c| inline(c, &computed)).collect();
 
+    let ruled = keys::Keys { policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
     let mut keys = Vec::new();
     for key in &release.keys {
-        let expr = inline(&key.expr, &computed);
-        let ruled = keys::Keys { policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
-        keys.push((key.expr.clone(), ruled.rule(&expr)?));
+        keys.push((key.expr.clone(), ruled.rule(&inline(&key.expr, &computed))?));
     }
-    keys::cells(&keys.iter().map(|(_, rule)| rule.clone()).collect::<Vec<_>>(), policy.limits.groups)?;
+    let grouped = keys::grouped(&release.sets, keys.len());
+    keys::cells(&grouped.iter().map(|set| set.iter().map(|at| &keys[*at].1).collect()).collect::<Vec<_>>(), policy.limits.groups)?;
 
     let ranges = |extra: Option<&'_ Expr>| -> Vec<Expr> { inlined.iter().cloned().chain(extra.map(|e| inline(e, &computed))).collect() };
     let mut aggregates = Vec::new();
@@ -176,14 +221,17 @@ fn analyze_release(release: &Release, policy: &Policy, columns: &mut Vec<ColumnI
         let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
         let ranges = Ranges { policy, columns, computed: &computed, conditions };
         let nullable = Nullability { columns, computed: &computed, null_extended: &null_extended };
-        aggregates.push(bound::bound(aggregate, &ranges, &nullable, &lineage, policy)?);
+        let bounds = bound::Bounds { ranges, nullability: nullable, lineage: &lineage, ruled: &ruled, keys: &keys };
+        aggregates.push(bounds.aggregate(aggregate)?);
     }
     let tables = scanned_tables(&input);
     let scan = only_scan(&input);
     let one_row_per_unit = scan.is_some_and(|s| unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty()));
-    let one_row_per_group = one_row_per_unit || unique_within_group(&input, &lineage, &keys, policy);
+    let within = |set: &Vec<usize>| unique_within_group(&input, &lineage, &set.iter().map(|at| &keys[*at].0).collect::<Vec<_>>(), policy);
+    let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
     let key_texts = release.keys.iter().map(|k| k.text.clone()).collect();
-    Ok(AnalyzedRelease { input, lineage, keys, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
+    let sets = release.sets.clone();
+    Ok(AnalyzedRelease { input, lineage, keys, sets, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
 }
 
 /// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own shape.
@@ -304,7 +352,7 @@ fn scanned_tables(relation: &Relation) -> Vec<TableId> {
 }
 
 /// One table is read and a unique key of it lies within the unit and the bare key columns.
-fn unique_within_group(input: &Relation, lineage: &Lineage, keys: &[(Expr, KeyRule)], policy: &Policy) -> bool {
+fn unique_within_group(input: &Relation, lineage: &Lineage, keys: &[&Expr], policy: &Policy) -> bool {
     let Some(scan) = only_scan(input) else { return false };
     let table = &policy.tables[scan.table.0];
     if !matches!(table.protection, Protection::Private(_)) {
@@ -313,7 +361,7 @@ fn unique_within_group(input: &Relation, lineage: &Lineage, keys: &[(Expr, KeyRu
     table.unique_keys.iter().any(|key| {
         key.columns.iter().all(|name| {
             let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-            id.is_some_and(|id| lineage.units.contains(&id) || keys.iter().any(|(e, _)| e.as_column() == Some(id)))
+            id.is_some_and(|id| lineage.units.contains(&id) || keys.iter().any(|e| e.as_column() == Some(id)))
         })
     })
 }

@@ -3,7 +3,7 @@
 use crate::ledger::Balances;
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::policy::Policy;
-use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
+use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
 /// Two standard errors to either side hold the exact clipped answer in 95 of 100 cases.
 const NORMAL_95: f64 = 1.96;
@@ -30,9 +30,7 @@ pub fn describe(plan: &Plan, policy: &Policy) -> Vec<String> {
     let mut lines = Vec::new();
     for release in plan.releases() {
         lines.extend(release.description().iter().cloned());
-        if let Some(sql) = release.sql() {
-            lines.push(format!("  SQL: {sql}"));
-        }
+        lines.extend(release.statements().iter().map(|sql| format!("  SQL: {sql}")));
         for (parameter, (middle, column)) in release.constants().iter().enumerate() {
             lines.push(format!("  ${}: column {} of middle query {}", parameter + 1, column + 1, middle + 1));
         }
@@ -48,7 +46,7 @@ pub fn describe(plan: &Plan, policy: &Policy) -> Vec<String> {
 /// EXPLAIN (FORMAT JSON): one document.
 pub fn explain_json(plan: &Plan, balances: &Balances, policy: &Policy) -> Vec<String> {
     let releases: Vec<serde_json::Value> =
-        plan.releases().iter().map(|r| serde_json::json!({ "description": r.description(), "sql": r.sql(), "noise": noise(r) })).collect();
+        plan.releases().iter().map(|r| serde_json::json!({ "description": r.description(), "sql": r.statements(), "noise": noise(r) })).collect();
     let document = serde_json::json!([{
         "releases": releases,
         "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
@@ -109,6 +107,7 @@ fn noise(release: &ReleasePlan) -> Vec<String> {
                 })
             }
             Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
+            Output::Part { part, draws, is_array: _ } => Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], draws))),
         };
         lines.extend(line);
     }

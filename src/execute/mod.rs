@@ -57,7 +57,7 @@ impl Backend {
     /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays locked, [`Error::Cancelled`],
     /// [`Error::Backend`] where the database cannot be reached.
     pub async fn snapshot(&self, plan: &Plan, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
-        if plan.releases().iter().all(|r| r.sql().is_none()) {
+        if plan.releases().iter().all(|r| r.statements().is_empty()) {
             return Ok(Snapshot { lease: None, config: self.config().clone(), timeout });
         }
         let lease = tokio::select! {
@@ -87,7 +87,7 @@ impl Snapshot {
         let client = self.client()?;
         client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
         let mut tables: Vec<&(u32, String, String, String)> =
-            plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
+            plan.releases().iter().filter(|r| !r.statements().is_empty()).flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
         for (_, schema, name, _) in &tables {
@@ -120,7 +120,7 @@ impl Snapshot {
         self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))
     }
 
-    /// Runs the statement of one release, with its constants: for each parameter an array of texts. A release without a statement gives `None`.
+    /// Runs the statements of one release, with its constants: for each parameter an array of texts.
     ///
     /// # Requires
     /// `paid` covers the plan: it was made durable before this call.
@@ -134,9 +134,16 @@ impl Snapshot {
         constants: &[Vec<Option<String>>],
         paid: &Charge,
         cancel: &CancellationToken,
-    ) -> Result<Option<Sealed<Rows>>, Error> {
+    ) -> Result<Sealed<Vec<Rows>>, Error> {
         assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "a plan runs under its own charge only");
-        let Some(sql) = plan.releases()[release].sql() else { return Ok(None) };
+        let mut all = Vec::new();
+        for sql in plan.releases()[release].statements() {
+            all.push(self.statement(sql, constants, cancel).await?);
+        }
+        Ok(Sealed::new(all))
+    }
+
+    async fn statement(&self, sql: &str, constants: &[Vec<Option<String>>], cancel: &CancellationToken) -> Result<Rows, Error> {
         let client = self.client()?;
         // An engine that knows no statement_timeout is left to itself a little later.
         let limit = self.timeout + Duration::from_secs(5);
@@ -148,7 +155,7 @@ impl Snapshot {
             }
         };
         match answered {
-            Ok(rows) => Ok(Some(Sealed::new(rows.map_err(|e| backend(&e))?))),
+            Ok(rows) => rows.map_err(|e| backend(&e)),
             Err(_) => {
                 self.stop().await;
                 Err(Error::Backend("statement timeout".to_owned()))

@@ -7,9 +7,9 @@ use sqlparser::ast;
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
-use crate::resolve::{Middle, MiddleRows, aggregate_column, key_column, release_alias};
+use crate::resolve::{Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias};
 use crate::rewrite::sql;
-use crate::rewrite::{Measure, Plan, ReleasePlan};
+use crate::rewrite::{Measure, Part, Plan, ReleasePlan, Subject};
 
 /// The outer query with every release as a table of constants. With `released` empty tables, it serves to check column types before anything is charged.
 ///
@@ -97,15 +97,23 @@ fn cte(name: &str, query: ast::Query) -> ast::Cte {
 fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     let mut arrays = Vec::new();
     let mut names = Vec::new();
-    for (at, (data_type, _)) in release.keys().iter().enumerate() {
-        arrays.push(array(table.keys.iter().map(|row| row[at].as_deref()), data_type));
-        names.push(key_column(at));
+    let set = (!release.sets().is_empty()).then(|| (SET_COLUMN.to_owned(), Type::Int4));
+    let keys = release.keys().iter().enumerate().map(|(at, (data_type, _))| (key_column(at), data_type.clone()));
+    for (at, (name, data_type)) in set.into_iter().chain(keys).enumerate() {
+        arrays.push(array(table.keys.iter().map(|row| row[at].as_deref()), &data_type));
+        names.push(name);
     }
+    let groups = names.clone();
     for (at, measure) in release.measures().iter().enumerate() {
         let data_type = match measure {
             Measure::Count(_) => Type::Int8,
             Measure::Sum { .. } | Measure::Centred { .. } | Measure::Squares { .. } | Measure::Products { .. } => Type::Numeric(None),
         };
+        arrays.push(array(table.measures.iter().map(|row| row.get(at).map(String::as_str)), &data_type));
+        names.push(format!("m{at}"));
+    }
+    for data_type in part_types(release) {
+        let at = names.len() - groups.len();
         arrays.push(array(table.measures.iter().map(|row| row.get(at).map(String::as_str)), &data_type));
         names.push(format!("m{at}"));
     }
@@ -120,14 +128,23 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
         with_offset_alias: None,
         with_ordinality: false,
     };
-    let keys = (0..release.keys().len()).map(|at| sql::aliased(sql::column("r", &key_column(at)), &key_column(at)));
+    let keys = groups.iter().map(|name| sql::aliased(sql::column("r", name), name));
     let outputs = release
         .outputs()
         .iter()
         .enumerate()
-        .map(|(at, (output, data_type))| sql::aliased(output::value(release, *output, data_type), &aggregate_column(at)));
+        .map(|(at, (output, data_type))| sql::aliased(output::value(release, output, data_type), &aggregate_column(at)));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
+}
+
+/// The types of the parts' columns, which follow the measures.
+fn part_types(release: &ReleasePlan) -> Vec<Type> {
+    let column = |part: &Part| match &part.question.subject {
+        Subject::Distinct { .. } => Type::Int8,
+        Subject::Value { value, candidates: _ } => value.data_type.clone(),
+    };
+    release.parts().iter().flat_map(|part| std::iter::repeat_n(column(part), part.question.width())).collect()
 }
 
 /// A typed array constant.

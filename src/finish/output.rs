@@ -13,26 +13,39 @@ use crate::rewrite::{Centred, Output, ReleasePlan, measure_deviation, sql};
 const DOUBT: f64 = 2.0;
 
 /// The aggregate over one row of measures, `r`.
-pub fn value(release: &ReleasePlan, output: Output, data_type: &Type) -> ast::Expr {
+pub fn value(release: &ReleasePlan, output: &Output, data_type: &Type) -> ast::Expr {
     let exact = match output {
-        Output::Measure(at) => measure(at),
+        Output::Measure(at) => measure(*at),
         Output::Average { sum, count, range } => {
-            let ratio = sql::binary(measure(sum), B::Divide, measure(count));
-            let some = sql::binary(measure(count), B::Gt, sql::number("0"));
-            sql::case(vec![(some, within(ratio, number(range.lo), number(range.hi)))], Some(number(middle(range))))
+            let ratio = sql::binary(measure(*sum), B::Divide, measure(*count));
+            let some = sql::binary(measure(*count), B::Gt, sql::number("0"));
+            sql::case(vec![(some, within(ratio, number(range.lo), number(range.hi)))], Some(number(middle(*range))))
         }
-        Output::Dispersion { count, sum, squares, range, kind } => dispersion(measure(count), Centred { sum, squares, range }, kind),
-        Output::Joint { count, y, x, products, kind } => joint(measure(count), y, x, measure(products), kind),
+        Output::Dispersion { count, sum, squares, range, kind } => {
+            dispersion(measure(*count), Centred { sum: *sum, squares: *squares, range: *range }, *kind)
+        }
+        Output::Joint { count, y, x, products, kind } => joint(measure(*count), *y, *x, measure(*products), *kind),
         Output::Truth { count, of } => {
-            let deviation = measure_deviation(release, &release.measures()[count]).unwrap_or(0.0);
+            let deviation = measure_deviation(release, &release.measures()[*count]).unwrap_or(0.0);
             let comparison = match of {
                 Quantifier::All => B::LtEq,
                 Quantifier::Any => B::Gt,
             };
-            sql::binary(measure(count), comparison, number((DOUBT * deviation).ceil()))
+            sql::binary(measure(*count), comparison, number((DOUBT * deviation).ceil()))
         }
+        Output::Part { part, draws, is_array } => part_value(release, *part, draws, *is_array),
     };
     sql::cast(exact, data_type)
+}
+
+/// A part's columns come after the measures, those of earlier parts first.
+fn part_value(release: &ReleasePlan, part: usize, draws: &[usize], is_array: bool) -> ast::Expr {
+    let first = release.measures().len() + release.parts()[..part].iter().map(|p| p.question.width()).sum::<usize>();
+    match draws {
+        [] => measure(first),
+        [draw] if !is_array => measure(first + draw),
+        draws => ast::Expr::Array(ast::Array { elem: draws.iter().map(|draw| measure(first + draw)).collect(), named: true }),
+    }
 }
 
 fn measure(at: usize) -> ast::Expr {

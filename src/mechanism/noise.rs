@@ -1,5 +1,6 @@
 //! Integer noise with its parameter, ready to be drawn.
 
+use super::exponential::{Exponential, Run};
 use super::random::Randomness;
 use super::samplers::{SampleError, discrete_laplace, rounded_gaussian};
 
@@ -46,11 +47,21 @@ pub trait Sampler {
     /// # Errors
     /// [`SampleError`] where the random source fails; nothing is released then.
     fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError>;
+
+    /// One independent choice: a run of candidates, and the place in it.
+    ///
+    /// # Errors
+    /// [`SampleError`] where the random source fails; nothing is released then.
+    fn choose(&mut self, exponential: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError>;
 }
 
 impl<R: Randomness> Sampler for R {
     fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {
         noise.sample(self)
+    }
+
+    fn choose(&mut self, exponential: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
+        exponential.draw(runs, self)
     }
 }
 

@@ -41,6 +41,11 @@ pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]
         .collect()
 }
 
+/// A part's count from its noisy integer.
+pub fn count(noisy: i128, calibrated: &Calibrated) -> String {
+    round_div(&BigInt::from(noisy), &power_of_two(calibrated.refine)).max(BigInt::ZERO).to_string()
+}
+
 /// The noisy count, rounded to an integer; may be negative.
 fn counted(count: Count, of: &impl Fn(usize) -> Rational) -> BigInt {
     let rows = of(count.rows);
@@ -63,9 +68,11 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
         Measure::Squares { lacks: _, count: _, lattice } => lattice.step.decimals().map(|n| 2 * n + 2),
         Measure::Products { products: _, y, x } => y.step.decimals().zip(x.step.decimals()).map(|(y, x)| y + x + 2),
     };
+    // Differences of squares are taken of these, and roots of the differences.
+    let digits = if matches!(measure, Measure::Sum { .. }) { 6.0 } else { 12.0 };
     exact.unwrap_or_else(|| {
         let deviation = measure_deviation(release, measure).unwrap_or(1.0);
-        (6.0 - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
+        (digits - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
     })
 }
 

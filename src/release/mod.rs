@@ -1,6 +1,7 @@
 //! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then thresholds. The only opener of sealed rows.
 
 mod decode;
+mod parts;
 
 use std::collections::HashMap;
 
@@ -29,7 +30,10 @@ impl Released {
     }
 }
 
-/// The groups of one release: keys and measures as PostgreSQL would print them.
+/// A group's keys, as the statement printed them.
+type Key = Vec<Option<String>>;
+
+/// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
@@ -41,7 +45,7 @@ pub struct ReleasedTable {
 pub enum Error {
     #[error("noise: {0}")]
     Noise(#[from] SampleError),
-    #[error("a release has rows without a price, or a price without rows")]
+    #[error("a release's rows are not those of its statements")]
     Mismatch,
 }
 
@@ -75,7 +79,7 @@ impl<'p> Releasing<'p> {
         self.released
     }
 
-    /// Opens the rows of a release, adds noise, and drops groups below the threshold. `None` for a release without a statement.
+    /// Opens the rows of a release, one set for each statement, adds noise, and drops groups below the threshold.
     ///
     /// # Guarantee
     /// For neighbours that differ in all rows of one unit, what is released is as private as the charge's loss says: every coordinate of every cell has its own
@@ -88,66 +92,81 @@ impl<'p> Releasing<'p> {
     /// # Reference
     /// Dong, Roth, Su 2019 for the vector and for adaptive steps (Theorem 3.2); Wilson et al. 2020 (arXiv 1909.01917) for keys released by threshold, each group
     /// with its own draw.
-    pub fn release(&mut self, release: usize, rows: Option<Sealed<Rows>>, sampler: &mut dyn Sampler) -> Result<(), Error> {
+    pub fn release(&mut self, release: usize, rows: Sealed<Vec<Rows>>, sampler: &mut dyn Sampler) -> Result<(), Error> {
         assert!(self.released.table(release).is_none(), "noise is drawn once for a charge");
         let plan = &self.plan.releases()[release];
-        let table = match (plan.price(), rows) {
-            (None, None) => listed(plan),
-            (Some(price), Some(rows)) => noised(plan, &price.calibrated, price.threshold, rows.open(&self.paid), sampler)?,
-            (None, Some(_)) | (Some(_), None) => return Err(Error::Mismatch),
-        };
+        let table = noised(plan, rows.open(&self.paid), sampler)?;
         self.released.tables[release] = Some(table);
         Ok(())
     }
 }
 
-/// Keys of listed domains with nothing measured.
-fn listed(release: &ReleasePlan) -> ReleasedTable {
-    let keys = cells(release.keys());
-    let measures = vec![Vec::new(); keys.len()];
-    ReleasedTable { keys, measures }
-}
-
-fn noised(
-    release: &ReleasePlan,
-    calibrated: &[Calibrated],
-    threshold: Option<(usize, i128)>,
-    rows: Rows,
-    sampler: &mut dyn Sampler,
-) -> Result<ReleasedTable, Error> {
-    let key_count = release.keys().len();
-    let mut groups: HashMap<Vec<Option<String>>, Vec<i128>> = HashMap::new();
-    for mut row in rows {
-        let values = row.split_off(key_count.min(row.len()));
-        let values = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
-        groups.insert(row, values);
+fn noised(release: &ReleasePlan, rows: Vec<Rows>, sampler: &mut dyn Sampler) -> Result<ReleasedTable, Error> {
+    if rows.len() != release.statements().len() {
+        return Err(Error::Mismatch);
     }
-    let mut candidates: Vec<(Vec<Option<String>>, Vec<i128>)> = match threshold {
-        Some(_) => groups.into_iter().collect(),
-        None => cells(release.keys())
-            .into_iter()
-            .map(|cell| {
-                let values = groups.remove(&cell).unwrap_or_else(|| vec![0; calibrated.len()]);
-                (cell, values)
-            })
-            .collect(),
-    };
-    if threshold.is_some() {
-        sort(&mut candidates, release.keys());
-    }
+    let mut rows = rows.into_iter();
+    let vector = release.price().map_or_else(Vec::new, |_| rows.next().unwrap_or_default());
+    let key_count = release.key_columns();
+    let parts: Vec<parts::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| parts::Groups::new(part, rows, key_count)).collect();
+    let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
+    let threshold = release.price().and_then(|p| p.threshold);
     let mut table = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
-    for (key, values) in candidates {
+    for (key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
         for (value, calibrated) in values.iter().zip(calibrated) {
             noisy.push(value.saturating_add(sampler.sample(&calibrated.noise)?));
         }
-        let passes = threshold.is_none_or(|(coordinate, pass_at)| noisy.get(coordinate).is_some_and(|v| *v >= pass_at));
+        let listed = is_listed(release, &key);
+        let passes = listed || threshold.is_some_and(|(coordinate, pass_at)| noisy.get(coordinate).is_some_and(|v| *v >= pass_at));
         if passes {
-            table.measures.push(decode::measures(release, calibrated, &noisy));
+            let mut measures = decode::measures(release, calibrated, &noisy);
+            for part in &parts {
+                measures.extend(part.columns(&key, sampler)?);
+            }
+            table.measures.push(measures);
             table.keys.push(key);
         }
     }
     Ok(table)
+}
+
+/// Groups that may be shown, with the exact integers of their coordinates: of each grouping set all cells of its listed domains, else those that the statement
+/// found.
+fn groups(release: &ReleasePlan, vector: Rows, calibrated: &[Calibrated]) -> Vec<(Key, Vec<i128>)> {
+    let mut found: HashMap<Key, Vec<i128>> = HashMap::new();
+    for mut row in vector {
+        let values = row.split_off(release.key_columns().min(row.len()));
+        let values = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
+        found.insert(row, values);
+    }
+    let mut groups: Vec<(Key, Vec<i128>)> = cells(release)
+        .into_iter()
+        .map(|cell| {
+            let values = found.remove(&cell).unwrap_or_else(|| vec![0; calibrated.len()]);
+            (cell, values)
+        })
+        .collect();
+    let mut others: Vec<(Key, Vec<i128>)> = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
+    sort(&mut others, release);
+    groups.extend(others);
+    groups
+}
+
+/// The keys of a row's grouping set, its number first where there are several.
+fn set_of(release: &ReleasePlan, key: &Key) -> Vec<usize> {
+    match release.sets() {
+        [] => (0..release.keys().len()).collect(),
+        sets => {
+            let number = key.first().and_then(Option::as_ref).and_then(|text| text.parse::<usize>().ok());
+            number.and_then(|n| sets.get(n)).cloned().unwrap_or_default()
+        }
+    }
+}
+
+/// The groups of its set are known without the data.
+fn is_listed(release: &ReleasePlan, key: &Key) -> bool {
+    set_of(release, key).iter().all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
 }
 
 /// A coordinate's exact integer on its refined lattice; saturates far outside anything a table can hold, so that no value can stop a release.
@@ -160,12 +179,23 @@ fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i12
     value.saturating_mul(1i128.checked_shl(calibrated.refine.min(100)).unwrap_or(i128::MAX)).clamp(i128::MIN / 4, i128::MAX / 4)
 }
 
-/// Every combination of listed key values, in their order, as the statement prints them.
-fn cells(keys: &[(Type, KeyRule)]) -> Vec<Vec<Option<String>>> {
-    let mut cells: Vec<Vec<Option<String>>> = vec![Vec::new()];
-    for (data_type, rule) in keys {
-        let KeyRule::Domain(values) = rule else { return Vec::new() };
-        let texts: Vec<Option<String>> = values.iter().map(|v| v.as_ref().map(|v| key_text(v, data_type))).collect();
+/// Every combination of listed key values, in their order, as the statement prints them: of every grouping set whose keys are all listed.
+fn cells(release: &ReleasePlan) -> Vec<Key> {
+    if release.sets().is_empty() {
+        return of_set(release, &set_of(release, &Vec::new()), Vec::new());
+    }
+    let sets = release.sets().iter().enumerate();
+    sets.flat_map(|(number, set)| of_set(release, set, vec![Some(number.to_string())])).collect()
+}
+
+fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
+    let mut cells: Vec<Key> = vec![start];
+    for (at, (data_type, rule)) in release.keys().iter().enumerate() {
+        let texts: Vec<Option<String>> = match rule {
+            _ if !set.contains(&at) => vec![None],
+            KeyRule::Domain(values) => values.iter().map(|v| v.as_ref().map(|v| key_text(v, data_type))).collect(),
+            KeyRule::Threshold => return Vec::new(),
+        };
         cells = cells
             .into_iter()
             .flat_map(|cell| {
@@ -180,8 +210,9 @@ fn cells(keys: &[(Type, KeyRule)]) -> Vec<Vec<Option<String>>> {
     cells
 }
 
-/// By key, so that the order says nothing of the data: listed values in their order, numbers by value, texts by their bytes, NULL last.
-fn sort(groups: &mut [(Vec<Option<String>>, Vec<i128>)], keys: &[(Type, KeyRule)]) {
+/// By grouping set and key, so that the order says nothing of the data: listed values in their order, numbers by value, texts by their bytes, NULL last.
+fn sort(groups: &mut [(Key, Vec<i128>)], release: &ReleasePlan) {
+    let numbered = release.key_columns() - release.keys().len();
     let rank = |text: &Option<String>, (data_type, rule): &(Type, KeyRule)| -> (u8, f64, String) {
         let Some(text) = text else { return (1, 0.0, String::new()) };
         if let KeyRule::Domain(values) = rule {
@@ -193,8 +224,9 @@ fn sort(groups: &mut [(Vec<Option<String>>, Vec<i128>)], keys: &[(Type, KeyRule)
             _ => (0, 0.0, text.clone()),
         }
     };
+    let number = |key: &Key| key.iter().take(numbered).flatten().next().and_then(|text| text.parse::<usize>().ok());
     groups.sort_by(|(a, _), (b, _)| {
-        let ranks = |group: &[Option<String>]| group.iter().zip(keys).map(|(text, key)| rank(text, key)).collect::<Vec<_>>();
-        ranks(a).partial_cmp(&ranks(b)).unwrap_or(std::cmp::Ordering::Equal)
+        let ranks = |key: &Key| key.iter().skip(numbered).zip(release.keys()).map(|(text, key)| rank(text, key)).collect::<Vec<_>>();
+        number(a).cmp(&number(b)).then_with(|| ranks(a).partial_cmp(&ranks(b)).unwrap_or(std::cmp::Ordering::Equal))
     });
 }

@@ -5,14 +5,15 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name, contains_aggregate};
 use super::expression::bare_name;
+use super::grouping::{grouping, numbered, sets};
 use super::middle::Subqueries;
 use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
 use super::operation::Aggregate;
 use super::outer::{Above, quoted};
 use super::query::{Environment, item_expr};
-use super::scope::{Scope, name_of};
-use super::tree::{Key, Release, aggregate_column, key_column, release_alias};
+use super::scope::{Scope, name_of, names_of};
+use super::tree::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most keys and aggregates of one release.
@@ -23,12 +24,16 @@ pub(super) struct Cut {
     number: usize,
     scope: Scope,
     keys: Vec<Key>,
+    sets: Vec<Vec<usize>>,
     aggregates: Vec<Aggregate>,
 }
 
 impl Cut {
     /// What stands above the cut for this expression; `None` to look at its parts.
     pub(super) fn replace(&mut self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
+        if let Some(arguments) = grouping_arguments(expr) {
+            return self.grouping(resolver, arguments).map(Some);
+        }
         if let ast::Expr::Function(function) = expr
             && aggregate_name(function).is_some()
         {
@@ -65,6 +70,17 @@ impl Cut {
         }
     }
 
+    fn grouping(&self, resolver: &Resolver<'_>, arguments: &[ast::FunctionArg]) -> Result<ast::Expr, Refusal> {
+        let no_key = || Refusal::new(sqlstate::GROUPING_ERROR, "arguments to GROUPING must be grouping expressions of the associated query level");
+        let key = |argument: &ast::FunctionArg| {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return Err(no_key()) };
+            let value = resolver.expressions(&self.scope).value(expr)?;
+            self.keys.iter().position(|k| k.expr == value).ok_or_else(no_key)
+        };
+        let arguments = arguments.iter().map(key).collect::<Result<Vec<_>, _>>()?;
+        grouping(&arguments, &self.sets, self.reference(SET_COLUMN.to_owned()))
+    }
+
     fn reference(&self, column: String) -> ast::Expr {
         ast::Expr::CompoundIdentifier(vec![quoted(&release_alias(self.number)), quoted(&column)])
     }
@@ -85,9 +101,9 @@ impl Resolver<'_> {
         let (input, scope) = self.rows(select, environment)?;
         // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
         let number = self.releases.len();
-        self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new() });
-        let keys = self.keys(select, &scope)?;
-        let mut cut = Cut { number, scope, keys, aggregates: Vec::new() };
+        self.releases.push(Release { input, keys: Vec::new(), sets: Vec::new(), aggregates: Vec::new() });
+        let (keys, sets) = self.keys(select, &scope)?;
+        let mut cut = Cut { number, scope, keys, sets, aggregates: Vec::new() };
 
         let is_key_list = is_distinct_rows(select);
         let mut projection = Vec::new();
@@ -102,9 +118,9 @@ impl Resolver<'_> {
             other => other.clone(),
         };
         self.scans = scans;
-        let Cut { number, scope: _, keys, aggregates } = cut;
+        let Cut { number, scope: _, keys, sets, aggregates } = cut;
         let release = &mut self.releases[number];
-        (release.keys, release.aggregates) = (keys, aggregates);
+        (release.keys, release.sets, release.aggregates) = (keys, sets, aggregates);
         if release.keys.is_empty() && release.aggregates.is_empty() {
             return Err(Refusal::unsupported("a query of private rows without an aggregate"));
         }
@@ -123,36 +139,36 @@ impl Resolver<'_> {
         Ok(ast::SelectItem::ExprWithAlias { expr: self.above(expr, environment, &mut Above::Cut(cut))?, alias })
     }
 
-    /// GROUP BY: ordinals, output names and expressions; or the items of SELECT DISTINCT.
-    fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<Vec<Key>, Refusal> {
-        let exprs: Vec<&ast::Expr> = match &select.group_by {
-            ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs.iter().collect(),
-            _ => return Err(Refusal::unsupported("this form of GROUP BY")),
-        };
-        let exprs = if is_distinct_rows(select) {
-            select
-                .projection
-                .iter()
-                .map(|i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown")))
-                .collect::<Result<_, _>>()?
+    /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
+    fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<(Vec<Key>, Vec<Vec<usize>>), Refusal> {
+        let sets = if is_distinct_rows(select) {
+            let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"));
+            vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
         } else {
-            exprs
+            sets(&select.group_by)?
         };
         let mut keys: Vec<Key> = Vec::new();
-        for expr in exprs {
-            let expr = group_expression(expr, select, scope)?;
-            if contains_aggregate(expr) {
-                return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
+        let mut numbers = Vec::new();
+        for set in sets {
+            let mut own = Vec::new();
+            for expr in set {
+                let expr = group_expression(expr, select, scope)?;
+                if contains_aggregate(expr) {
+                    return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
+                }
+                let value = self.expressions(scope).value(expr)?;
+                own.push(keys.iter().position(|k| k.expr == value).unwrap_or_else(|| {
+                    keys.push(Key { expr: value, text: expr.to_string() });
+                    keys.len() - 1
+                }));
             }
-            let value = self.expressions(scope).value(expr)?;
-            if keys.iter().all(|k| k.expr != value) {
-                keys.push(Key { expr: value, text: expr.to_string() });
-            }
+            numbers.push(own);
         }
         if keys.len() > COLUMNS_MAX {
             return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may group by at most {COLUMNS_MAX} keys")));
         }
-        Ok(keys)
+        let sets = numbered(numbers, keys.len())?;
+        Ok((keys, sets))
     }
 
     /// ORDER BY: an output name or ordinal stays; anything else is an expression over the release.
@@ -183,6 +199,16 @@ pub(super) fn is_distinct_rows(select: &ast::Select) -> bool {
     let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
     let aggregated = select.having.is_some() || select.projection.iter().filter_map(item_expr).any(contains_aggregate);
     matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated
+}
+
+/// The arguments of a call of GROUPING.
+fn grouping_arguments(expr: &ast::Expr) -> Option<&[ast::FunctionArg]> {
+    let ast::Expr::Function(function) = expr else { return None };
+    let is_grouping = names_of(&function.name).is_ok_and(|names| matches!(names.as_slice(), [name] if name == "grouping"));
+    match &function.args {
+        ast::FunctionArguments::List(list) if is_grouping && function.over.is_none() => Some(&list.args),
+        _ => None,
+    }
 }
 
 fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {

@@ -5,6 +5,7 @@ pub mod catalogue;
 mod cut;
 mod expression;
 mod from;
+mod grouping;
 pub mod literal;
 mod middle;
 mod naming;
@@ -21,8 +22,8 @@ pub use expression::Constants;
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
 pub use tree::{
-    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, Scan, TableId,
-    aggregate_column, key_column, release_alias,
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
+    TableId, aggregate_column, key_column, release_alias,
 };
 
 use crate::catalog::Type;

@@ -191,6 +191,8 @@ pub struct Key {
 pub struct Release {
     pub input: Relation,
     pub keys: Vec<Key>,
+    /// GROUPING SETS, ROLLUP and CUBE: the keys of each set, no set twice; empty for a plain GROUP BY of all keys.
+    pub sets: Vec<Vec<usize>>,
     pub aggregates: Vec<Aggregate>,
 }
 
@@ -272,6 +274,9 @@ pub(super) fn release_number(alias: &str) -> Option<usize> {
 pub fn key_column(key: usize) -> String {
     format!("k{key}")
 }
+
+/// Column that numbers the grouping set of a released row, where there are several.
+pub const SET_COLUMN: &str = "s";
 
 /// Column of the n-th aggregate of a release in the outer query.
 pub fn aggregate_column(aggregate: usize) -> String {

@@ -66,9 +66,9 @@ fn limited(data_type: &Type) -> bool {
     }
 }
 
-/// Renumbers the parameters of a statement from `$1` in order of appearance, and says which constants they are.
-pub(super) fn numbered(query: &mut ast::Query) -> Vec<ConstantId> {
-    let mut order = Order(Vec::new());
+/// Renumbers the parameters of a statement, those `known` first from `$1`, others in order of appearance, and says which constants they all are.
+pub(super) fn numbered(query: &mut ast::Query, known: Vec<ConstantId>) -> Vec<ConstantId> {
+    let mut order = Order(known);
     let ControlFlow::Continue(()) = ast::VisitMut::visit(query, &mut order);
     order.0
 }

@@ -1,6 +1,10 @@
 //! A release in words, a line each: the labelled tree, keys, sensitivity and noise. EXPLAIN, `pgveil explain` and the golden files show it.
 
+mod part;
+
 use num_bigint::BigUint;
+
+pub use part::part_noise;
 
 use super::partials::{Mask, Measure, Partial};
 use super::{Lattice, Price, ReleasePlan, decimal};
@@ -20,6 +24,11 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
             KeyRule::Threshold => format!("  Key {text}: shown where enough units have it"),
         });
     }
+    if !release.sets.is_empty() {
+        let set = |set: &Vec<usize>| format!("({})", set.iter().map(|at| release.key_texts[*at].as_str()).collect::<Vec<_>>().join(", "));
+        let sets: Vec<String> = release.sets.iter().map(set).collect();
+        lines.push(format!("  Grouping sets: {}; each counts towards what one {unit} adds", sets.join(", ")));
+    }
     words.tree(&release.input, 1, &mut lines);
     lines.push(match (release.one_row_per_unit, release.one_row_per_group) {
         (true, _) => format!("  Rows: one per {unit} (primary key); one pass"),
@@ -28,11 +37,15 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
         }
         (false, false) => format!("  Rows: at most {} per {unit}; clipped", release.lineage.rows_per_unit),
     });
-    let Some(price) = plan.price() else {
+    if plan.statements().is_empty() {
         lines.push("  Free: the keys are listed in the policy".to_owned());
-        return lines;
-    };
-    lines.extend(words.noise(plan, price, unit));
+    }
+    if let Some(price) = plan.price() {
+        lines.extend(words.noise(plan, price, unit));
+    }
+    for part in plan.parts() {
+        lines.extend(words.part(part, unit));
+    }
     lines
 }
 

@@ -190,6 +190,10 @@ fn decimals(expr: &Expr, columns: &[ColumnInfo]) -> Option<u32> {
                     each.try_fold(0, |most, d| d.map(|d| most.max(d)))
                 }
                 Function::Multiply => each.try_fold(0, |sum, d| d.map(|d| sum + d)),
+                Function::Round | Function::Truncate if arguments.len() == 2 => match arguments[1].as_literal() {
+                    Some(Scalar::Int(digits)) => u32::try_from(*digits).ok().or(Some(0)),
+                    _ => None,
+                },
                 Function::Round | Function::Floor | Function::Ceiling | Function::Truncate => Some(0),
                 _ => None,
             }

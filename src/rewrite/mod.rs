@@ -4,24 +4,30 @@ mod cast;
 mod constants;
 mod describe;
 mod expression;
+mod grid;
+mod ground;
 mod guard;
 mod lattice;
 mod levels;
 mod norm;
 mod operator;
 mod partials;
+mod parts;
 mod price;
 mod relation;
+mod rolled;
 pub mod sql;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
-pub use describe::measure_deviation;
+pub use describe::{measure_deviation, part_noise};
+pub use grid::Candidates;
+pub use ground::key_text;
 pub use lattice::{Lattice, Step};
-pub use levels::key_text;
 pub use partials::{Centred, Count, Measure, Output, Partial};
+pub use parts::{Part, PartKind, Question, Subject, Target};
 pub use price::{Price, Terms};
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
@@ -101,12 +107,16 @@ pub struct ReleasePlan {
     /// What the statement's parameters `$1`, `$2`, … are: a middle query and one of its columns, all its values as an array of texts.
     constants: Vec<(usize, usize)>,
     keys: Vec<(Type, KeyRule)>,
+    /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
+    sets: Vec<Vec<usize>>,
     coordinates: Vec<Partial>,
     /// Whether the statement's integers are on the refined lattices already.
     refined: bool,
     measures: Vec<Measure>,
     outputs: Vec<(Output, Type)>,
     price: Option<Price>,
+    /// Statements beside the vector's.
+    parts: Vec<Part>,
     /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
@@ -123,6 +133,15 @@ impl ReleasePlan {
 
     pub fn keys(&self) -> &[(Type, KeyRule)] {
         &self.keys
+    }
+
+    pub fn sets(&self) -> &[Vec<usize>] {
+        &self.sets
+    }
+
+    /// Columns of each statement that name a group: the grouping set's number where there are several, and the keys.
+    pub fn key_columns(&self) -> usize {
+        self.keys.len() + usize::from(!self.sets.is_empty())
     }
 
     pub fn coordinates(&self) -> &[Partial] {
@@ -145,6 +164,21 @@ impl ReleasePlan {
         self.price.as_ref()
     }
 
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Every statement of the release: the vector's if there is one, then those of the parts.
+    pub fn statements(&self) -> Vec<&str> {
+        self.sql.as_deref().into_iter().chain(self.parts.iter().map(Part::sql)).collect()
+    }
+
+    /// What all of it costs.
+    fn loss(&self) -> Option<Loss> {
+        let vector = self.price.as_ref().map_or(Loss::ZERO, |p| p.loss);
+        self.parts.iter().try_fold(vector, |sum, part| sum.compose(part.loss))
+    }
+
     pub fn relied_on(&self) -> &[(u32, String, String, String)] {
         &self.relied_on
     }
@@ -160,15 +194,19 @@ impl ReleasePlan {
 /// # Errors
 /// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
-    let asked = analyzed.releases().iter().filter(|r| !is_listed(r)).count().max(1);
+    let mut layouts = Vec::new();
+    for release in analyzed.releases() {
+        layouts.push(partials::Partials::new(release, analyzed.columns(), release.is_thresholded())?);
+    }
+    let share = layouts.iter().map(partials::Partials::statements).sum::<usize>().max(1);
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
-    for release in analyzed.releases() {
-        let plan = rewrite_release(release, analyzed, policy, terms, asked)?;
-        if let Some(price) = &plan.price {
-            loss =
-                loss.compose(price.loss).ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
-        }
+    for (release, layout) in analyzed.releases().iter().zip(layouts) {
+        let plan = rewrite_release(release, analyzed, policy, terms, layout, share)?;
+        loss = plan
+            .loss()
+            .and_then(|own| loss.compose(own))
+            .ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
         releases.push(plan);
     }
     let outer = analyzed.query().outer().clone();
@@ -177,64 +215,90 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     Ok(Plan { outer, releases, middles, loss, public_tables: analyzed.query().public_tables().to_vec(), fingerprint })
 }
 
-/// Nothing of the data is asked: only keys, all of listed domains.
-fn is_listed(release: &AnalyzedRelease) -> bool {
-    release.aggregates.is_empty() && release.keys.iter().all(|(_, rule)| matches!(rule, KeyRule::Domain(_)))
-}
-
-fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, terms: &Terms, share: usize) -> Result<ReleasePlan, Refusal> {
-    let keyed = release.keys.iter().any(|(_, rule)| *rule == KeyRule::Threshold);
-    let partials = partials::Partials::new(release, analyzed.columns(), keyed)?;
+fn rewrite_release(
+    release: &AnalyzedRelease,
+    analyzed: &Analyzed,
+    policy: &Policy,
+    terms: &Terms,
+    layout: partials::Partials,
+    share: usize,
+) -> Result<ReleasePlan, Refusal> {
+    let partials::Partials { coordinates, measures, outputs, questions } = layout;
     let relied_on = release.tables.iter().map(|id| &policy.tables[id.0]);
     let relied_on = relied_on.map(|t| (t.oid, t.schema.clone(), t.name.clone(), t.fingerprint.clone())).collect();
     let keys: Vec<(Type, KeyRule)> = release.keys.iter().map(|(e, rule)| (e.data_type.clone(), rule.clone())).collect();
-    let outputs = partials.outputs.iter().copied().zip(release.aggregates.iter().map(|a| a.data_type.clone())).collect();
+    let outputs = outputs.into_iter().zip(release.aggregates.iter().map(|a| a.data_type.clone())).collect();
     let mut plan = ReleasePlan {
         sql: None,
         constants: Vec::new(),
         keys,
-        coordinates: partials.coordinates,
+        sets: release.sets.clone(),
+        coordinates,
         refined: !release.one_row_per_unit,
-        measures: partials.measures,
+        measures,
         outputs,
         price: None,
+        parts: Vec::new(),
         relied_on,
         description: Vec::new(),
     };
-    if !is_listed(release) {
+    let mut emission = Emission { release, analyzed, policy, constants: Vec::new() };
+    // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
+    if !plan.coordinates.is_empty() {
         let price = price::price(release, &plan.coordinates, policy, terms, share)?;
-        let (sql, constants) = emit(release, analyzed, policy, &plan.coordinates, &price)?;
-        plan.sql = Some(sql);
-        plan.constants = constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
+        plan.sql = Some(emission.vector(&plan.coordinates, &price)?);
         plan.price = Some(price);
     }
+    for question in questions {
+        let (kind, loss) = price::part(&question, release, terms, share)?;
+        plan.parts.push(Part { sql: emission.part(&question)?, question, kind, loss });
+    }
+    plan.constants = emission.constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
     Ok(plan)
 }
 
-fn emit(
-    release: &AnalyzedRelease,
-    analyzed: &Analyzed,
-    policy: &Policy,
-    coordinates: &[Partial],
-    price: &Price,
-) -> Result<(String, Vec<ConstantId>), Refusal> {
-    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: 0 }.emit(&release.input)?;
-    let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
-    let levels = levels::Levels {
-        release,
-        policy,
-        columns: analyzed.columns(),
-        coordinates,
-        weights: &price.weights,
-        clip: &price.clip,
-        refine: &refine,
-        mechanism: price.mechanism,
-        groups_per_unit: price.groups_per_unit,
-    };
-    let mut statement = levels.statement(flat)?;
-    let constants = constants::numbered(&mut statement);
-    Ok((sql::print(&statement)?, constants))
+/// The statements of one release. They share one numbering of the constants they read.
+struct Emission<'a> {
+    release: &'a AnalyzedRelease,
+    analyzed: &'a Analyzed,
+    policy: &'a Policy,
+    constants: Vec<ConstantId>,
+}
+
+impl Emission<'_> {
+    fn flat(&self) -> Result<relation::Flat, Refusal> {
+        relation::Relations { policy: self.policy, columns: self.analyzed.columns(), needed: needed(self.release), derived: 0 }
+            .emit(&self.release.input)
+    }
+
+    fn vector(&mut self, coordinates: &[Partial], price: &Price) -> Result<String, Refusal> {
+        let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
+        let levels = levels::Levels {
+            release: self.release,
+            policy: self.policy,
+            columns: self.analyzed.columns(),
+            coordinates,
+            weights: &price.weights,
+            clip: &price.clip,
+            refine: &refine,
+            mechanism: price.mechanism,
+            groups_per_unit: price.groups_per_unit,
+        };
+        let statement = levels.statement(self.flat()?)?;
+        self.printed(statement)
+    }
+
+    fn part(&mut self, question: &Question) -> Result<String, Refusal> {
+        let ground = ground::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
+        let statement = question.statement(self.release, ground)?;
+        self.printed(statement)
+    }
+
+    fn printed(&mut self, mut statement: ast::Query) -> Result<String, Refusal> {
+        self.constants = constants::numbered(&mut statement, std::mem::take(&mut self.constants));
+        sql::print(&statement)
+    }
 }
 
 /// Columns that keys, aggregates, conditions and the unit read.
@@ -276,8 +340,9 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
     middles.iter().for_each(|middle| digest.update(format!("{} {:?}", middle.query, middle.rows).as_bytes()));
     for release in releases {
         digest.update([0]);
-        digest.update(release.sql.as_deref().unwrap_or_default().as_bytes());
-        digest.update(format!("{:?}{:?}{:?}", release.constants, release.keys, release.price).as_bytes());
+        release.statements().iter().for_each(|sql| digest.update(sql.as_bytes()));
+        release.parts.iter().for_each(|part| digest.update(format!("{:?}{:?}", part.question, part.kind).as_bytes()));
+        digest.update(format!("{:?}{:?}{:?}{:?}", release.constants, release.keys, release.sets, release.price).as_bytes());
     }
     digest.finalize().into()
 }

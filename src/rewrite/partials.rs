@@ -2,9 +2,10 @@
 //!
 
 use super::lattice::Lattice;
+use super::parts::{Question, Questions};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, Dispersion, Joint, inline};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{ColumnInfo, Expr, Quantifier};
 
 /// What one coordinate adds up over the rows of a unit in a group.
@@ -54,7 +55,7 @@ pub enum Measure {
 }
 
 /// An aggregate in terms of measures.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     Measure(usize),
     /// `sum / count`, clamped to the value's bounds; their midpoint where the noisy count is not positive.
@@ -84,6 +85,12 @@ pub enum Output {
         count: usize,
         of: Quantifier,
     },
+    /// What a part counts, or some of what it chooses.
+    Part {
+        part: usize,
+        draws: Vec<usize>,
+        is_array: bool,
+    },
 }
 
 /// The measures of one value of pairs.
@@ -101,6 +108,8 @@ pub struct Partials {
     pub measures: Vec<Measure>,
     /// Parallel to the release's aggregates.
     pub outputs: Vec<Output>,
+    /// What is asked beside the vector.
+    pub questions: Vec<Question>,
 }
 
 impl Partials {
@@ -110,14 +119,24 @@ impl Partials {
     /// 0A000 for a value whose range has no lattice.
     pub fn new(release: &AnalyzedRelease, columns: &[ColumnInfo], needs_presence: bool) -> Result<Self, Refusal> {
         let mut partials = Self::default();
+        let mut questions = Questions::default();
         for aggregate in &release.aggregates {
-            let output = partials.output(aggregate, release, columns)?;
+            let output = match questions.add(&aggregate.operation, &aggregate.filter, release, columns)? {
+                Some(output) => output,
+                None => partials.output(aggregate, release, columns)?,
+            };
             partials.outputs.push(output);
         }
+        partials.questions = questions.0;
         if needs_presence {
             partials.coordinate(Partial::Units { mask: Mask { filter: None, not_null: None } });
         }
         Ok(partials)
+    }
+
+    /// How many statements ask it of the data.
+    pub fn statements(&self) -> usize {
+        usize::from(!self.coordinates.is_empty()) + self.questions.len()
     }
 
     fn output(&mut self, aggregate: &BoundedAggregate, release: &AnalyzedRelease, columns: &[ColumnInfo]) -> Result<Output, Refusal> {
@@ -171,6 +190,9 @@ impl Partials {
             BoundedOperation::Truth(of) => {
                 let rows = self.coordinate(Partial::Rows { mask: Mask { filter: filter.clone(), not_null: None } });
                 Output::Truth { count: self.measure(Measure::Count(Count { rows, nulls: None })), of: *of }
+            }
+            BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => {
+                return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "an aggregate of a part has no coordinates"));
             }
         })
     }
@@ -240,6 +262,7 @@ fn counts_every_row(filter: &Option<Expr>, value: &Expr, all: &[BoundedAggregate
             argument != value
         }
         BoundedOperation::Count { .. } | BoundedOperation::CountUnits | BoundedOperation::Sum { .. } => false,
+        BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
     })
 }
 
@@ -250,6 +273,7 @@ fn averaged(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bo
         }
         BoundedOperation::CountRows | BoundedOperation::CountUnits | BoundedOperation::Truth(_) => false,
         BoundedOperation::Count { .. } | BoundedOperation::Sum { .. } => false,
+        BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
     })
 }
 
@@ -262,5 +286,6 @@ fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregat
         BoundedOperation::Dispersion { argument, range: _, nullable, kind: _ } => *nullable && argument == value,
         BoundedOperation::CountRows | BoundedOperation::Count { .. } | BoundedOperation::CountUnits => false,
         BoundedOperation::Joint { .. } | BoundedOperation::Truth(_) => false,
+        BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
     })
 }

@@ -4,10 +4,11 @@ use num_bigint::BigUint;
 
 use super::norm::{norms, weights};
 use super::partials::Partial;
+use super::parts::{PartKind, Question, ROW_WEIGHT};
 use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::mechanism::{
-    Accounting, Calibrated, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold,
-    mu_of, threshold,
+    Accounting, Calibrated, Exponential, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace,
+    loss_threshold, mu_of, threshold,
 };
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
@@ -57,20 +58,73 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
     let groups = groups(release, policy);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
     let (l2, l1) = clips(release, coordinates, &weights, groups);
-    let keyed = release.keys.iter().any(|(_, rule)| *rule == KeyRule::Threshold);
-    let pure = terms.accounts.iter().any(|a| a.cap.accounting() == Accounting::Pure);
-    if keyed && pure {
+    let keyed = release.is_thresholded();
+    if keyed && is_pure(terms) {
         return Err(Refusal::unsupported("GROUP BY a column without declared values under pure accounting")
             .hint("Ask the data owner to declare the column's values."));
     }
+    let mut price = noise((l2, l1), weights, terms, share)?;
+    if keyed {
+        release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX), release.one_row_per_unit)?;
+    }
+    Ok(price)
+}
+
+/// Prices a statement beside the vector.
+///
+/// # Guarantee
+/// A count's noise hides `clip` in L1 and L2. Of the draws each has an equal part of the share; together they cost at most `loss`.
+pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share: usize) -> Result<(PartKind, Loss), Refusal> {
+    let unit_max = question.unit_max(release);
+    if question.targets.is_empty() {
+        // Each grouping set counts the unit's values anew.
+        let sets = release.grouped().len();
+        let clips = (ceil_sqrt(&(BigUint::from(unit_max).pow(2) * sets)), BigUint::from(unit_max) * sets);
+        let price = noise(clips, vec![BigUint::from(1u8)], terms, share)?;
+        let clip = price.clip;
+        let [calibrated] = price.calibrated.as_slice() else { return Err(out_of_reach()) };
+        return Ok((PartKind::Count { calibrated: *calibrated, clip }, price.loss));
+    }
+    let draws = question.targets.len() as f64;
+    let Budget { mu, epsilon } = budget(terms, share);
+    let eta = match mu {
+        // The linear bound of mu, which the loss is made of.
+        Some(mu) if !is_pure(terms) => mu.to_f64() / (draws * std::f64::consts::FRAC_PI_8).sqrt(),
+        _ => epsilon.to_f64() / draws,
+    };
+    let eta = Exponential::eta(eta).ok_or_else(out_of_reach)?;
+    let draws: Vec<Exponential> = question.targets.iter().map(|t| Exponential { eta, width: BigUint::from(unit_max) * t.spread() }).collect();
+    let loss = draws.iter().try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss())).ok_or_else(out_of_reach)?;
+    let row_weight = if release.one_row_per_unit { 1 } else { ROW_WEIGHT };
+    Ok((PartKind::Choice { draws, weight_max: unit_max, row_weight }, loss))
+}
+
+fn is_pure(terms: &Terms) -> bool {
+    terms.accounts.iter().any(|a| a.cap.accounting() == Accounting::Pure)
+}
+
+/// What one of `share` equal parts of a statement may cost: as a Gaussian's mu, where delta allows one, and as pure epsilon.
+struct Budget {
+    mu: Option<Mu>,
+    epsilon: Fixed,
+}
+
+fn budget(terms: &Terms, share: usize) -> Budget {
     let fixed = |value: f64| Fixed::round_down(value.clamp(0.0, 1e6));
     let whole = mu_of(fixed(terms.epsilon), fixed(terms.delta));
     let mu = whole.map(|mu| Mu::round_down(mu.to_f64() / (share as f64).sqrt()));
+    Budget { mu, epsilon: fixed(terms.epsilon / share as f64) }
+}
+
+/// Noise for a weighted vector of at most these L2 and L1 norms.
+fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, terms: &Terms, share: usize) -> Result<Price, Refusal> {
+    let pure = is_pure(terms);
+    let Budget { mu, epsilon } = budget(terms, share);
     let gaussian_loss = mu.map(loss_gaussian);
     // Laplace noise of the same standard error: b = SE / sqrt 2.
     let epsilon = match (pure, mu) {
-        (true, _) | (false, None) => fixed(terms.epsilon / share as f64),
-        (false, Some(mu)) => fixed(ratio(&l1, &l2) * std::f64::consts::SQRT_2 * mu.to_f64()),
+        (true, _) | (false, None) => epsilon,
+        (false, Some(mu)) => Fixed::round_down((ratio(&l1, &l2) * std::f64::consts::SQRT_2 * mu.to_f64()).clamp(0.0, 1e6)),
     };
     let mechanism = match (mu, gaussian_loss) {
         (Some(_), Some(loss)) if epsilon > Fixed::ZERO => choose(&terms.accounts, &loss_laplace(epsilon), &loss),
@@ -90,11 +144,7 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| out_of_reach())?;
-    let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss };
-    if keyed {
-        release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX), release.one_row_per_unit)?;
-    }
-    Ok(price)
+    Ok(Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss })
 }
 
 /// Adds the threshold on the number of units present, with its delta.
@@ -111,16 +161,22 @@ fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32, one_row
     Ok(())
 }
 
-/// Most groups that one unit may be in.
+/// Most groups that one unit may be in, over all grouping sets.
 fn groups(release: &AnalyzedRelease, policy: &Policy) -> u64 {
+    let sets = release.grouped();
     if release.one_row_per_unit {
-        return 1;
+        return sets.len() as u64;
     }
-    let cells = release.keys.iter().try_fold(1u64, |cells, (_, rule)| match rule {
-        KeyRule::Domain(values) => Some(cells.saturating_mul(values.len().max(1) as u64)),
-        KeyRule::Threshold => None,
-    });
-    cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit)).clamp(1, release.lineage.rows_per_unit.max(1))
+    let of_set = |set: &Vec<usize>| {
+        set.iter().try_fold(1u64, |cells, at| match &release.keys[*at].1 {
+            KeyRule::Domain(values) => Some(cells.saturating_mul(values.len().max(1) as u64)),
+            KeyRule::Threshold => None,
+        })
+    };
+    let rows = release.lineage.rows_per_unit.max(1);
+    let listed = sets.iter().map(|set| of_set(set).map(|cells| cells.min(rows))).sum::<Option<u64>>();
+    // Where keys come from the data, groups of all sets are capped together, at least at one of each set.
+    listed.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit).max(sets.len() as u64)).clamp(1, rows.saturating_mul(sets.len() as u64))
 }
 
 /// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise.
@@ -138,13 +194,17 @@ fn balanced(weights: Vec<BigUint>, release: &AnalyzedRelease, coordinates: &[Par
 /// unlike groups stand at right angles.
 fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint], groups: u64) -> (BigUint, BigUint) {
     let (row, presence) = norms(coordinates, weights);
+    let sets = release.grouped().len() as u64;
     if release.one_row_per_unit {
-        return (ceil_sqrt(&(&row.squared + &presence.squared)), &row.absolute + &presence.absolute);
+        return (ceil_sqrt(&((&row.squared + &presence.squared) * sets)), (&row.absolute + &presence.absolute) * sets);
     }
     let rows = release.lineage.rows_per_unit.max(1);
-    let squared =
-        if release.one_row_per_group { (&row.squared + &presence.squared) * groups } else { &row.squared * rows * rows + &presence.squared * groups };
-    let counted = if release.one_row_per_group { groups } else { rows };
+    let squared = if release.one_row_per_group {
+        (&row.squared + &presence.squared) * groups
+    } else {
+        &row.squared * rows * rows * sets + &presence.squared * groups
+    };
+    let counted = if release.one_row_per_group { groups } else { rows * sets };
     (ceil_sqrt(&squared), &row.absolute * counted + &presence.absolute * groups)
 }
 

@@ -185,6 +185,17 @@ pub fn aggregate(function: &str, argument: Option<ast::Expr>, filter: Option<ast
     ast::Expr::Function(call)
 }
 
+/// An aggregate of the unlike values of `argument`.
+pub fn aggregate_distinct(function: &str, argument: ast::Expr) -> ast::Expr {
+    let mut call = function_of(function, Vec::new());
+    call.args = ast::FunctionArguments::List(ast::FunctionArgumentList {
+        duplicate_treatment: Some(ast::DuplicateTreatment::Distinct),
+        args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))],
+        clauses: Vec::new(),
+    });
+    ast::Expr::Function(call)
+}
+
 /// A window call over `PARTITION BY partition ORDER BY order`.
 pub fn over(function: &str, arguments: Vec<ast::Expr>, partition: ast::Expr, order: Vec<ast::Expr>) -> ast::Expr {
     let mut call = function_of(function, arguments);
@@ -210,6 +221,23 @@ pub fn table(schema: &str, table: &str, as_name: &str) -> ast::TableFactor {
 
 pub fn derived(query: ast::Query, as_name: &str) -> ast::TableFactor {
     ast::TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias(as_name)), sample: None }
+}
+
+/// `unnest(ARRAY[0, …, count - 1]) AS as_name (column)`.
+pub fn numbers(count: usize, as_name: &str, column: &str) -> ast::TableFactor {
+    let elem = (0..count).map(|at| number(&at.to_string())).collect();
+    ast::TableFactor::UNNEST {
+        alias: Some(ast::TableAlias {
+            explicit: true,
+            name: ident(as_name),
+            columns: vec![ast::TableAliasColumnDef { name: ident(column), data_type: None }],
+            at: None,
+        }),
+        array_exprs: vec![ast::Expr::Array(ast::Array { elem, named: true })],
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    }
 }
 
 pub fn tables(relation: ast::TableFactor) -> ast::TableWithJoins {

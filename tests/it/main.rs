@@ -17,6 +17,7 @@ mod policy;
 mod postgres;
 mod road;
 mod shadow;
+mod statistics;
 mod tidy;
 mod veil;
 mod wire;

@@ -6,6 +6,7 @@ mod flip;
 mod grammar;
 mod mutants;
 mod named;
+mod parts;
 mod random;
 mod total;
 mod world;

@@ -6,7 +6,7 @@ use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
-use pgveil::mechanism::{Cap, Fixed, Noise, SampleError, Sampler};
+use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Budget, File, Policy, check};
 use pgveil::postgres::{LocalPostgres, Options};
@@ -19,6 +19,12 @@ pub struct Silent;
 impl Sampler for Silent {
     fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
         Ok(0)
+    }
+
+    /// The first of the best.
+    fn choose(&mut self, _: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
+        let candidates = runs.iter().enumerate().filter(|(_, run)| run.candidates > 0);
+        candidates.min_by_key(|(_, run)| run.penalty.clone()).map(|(at, _)| (at, 0)).ok_or(SampleError::Parameter)
     }
 }
 

@@ -4,19 +4,25 @@ use std::collections::BTreeSet;
 
 use num_bigint::{BigInt, BigUint};
 use pgveil::catalog::Type;
-use pgveil::mechanism::{Mechanism, Noise};
+use pgveil::mechanism::{Loss, Mechanism, Noise};
 use pgveil::resolve::MiddleRows;
 use pgveil::rewrite::{Plan, Price, ReleasePlan};
 
+use super::parts;
 use super::random::Random;
 use super::world::{Groups, HEAVY, UNITS, World};
 
 /// Every release of the plan, for a few units, the heavy one always among them.
 pub async fn holds(world: &World, plan: &Plan, random: &mut Random) -> Result<(), String> {
     for release in plan.releases() {
-        let (Some(sql), Some(price)) = (&statement(plan, release, random), release.price()) else { continue };
+        for part in release.parts() {
+            let sql = filled(plan, release, part.sql(), random);
+            parts::holds(world, release, part, &sql, random).await?;
+        }
+        let (Some(sql), Some(price)) = (release.sql(), release.price()) else { continue };
+        let sql = &filled(plan, release, sql, random);
         calibrated(price)?;
-        let whole = world.run(sql, release.keys().len()).await?;
+        let whole = world.run(sql, release.key_columns()).await?;
         nobody(world, release, sql).await?;
         for unit in [HEAVY, 1 + random.below(UNITS + 1), 1 + random.below(UNITS)] {
             unit_within(world, release, sql, &whole, unit).await?;
@@ -26,15 +32,15 @@ pub async fn holds(world: &World, plan: &Plan, random: &mut Random) -> Result<()
 }
 
 /// A release's statement with any constants whatever in it: the bound holds for every value of them.
-pub fn statement(plan: &Plan, release: &ReleasePlan, random: &mut Random) -> Option<String> {
-    let mut sql = release.sql()?.to_owned();
+pub fn filled(plan: &Plan, release: &ReleasePlan, sql: &str, random: &mut Random) -> String {
+    let mut sql = sql.to_owned();
     let rows: Vec<usize> = plan.middles().iter().map(|m| if m.rows == MiddleRows::One { 1 } else { random.below(5) }).collect();
     for (at, (middle, column)) in release.constants().iter().enumerate().rev() {
         let hostile = hostile(&plan.middles()[*middle].columns[*column]);
         let values: Vec<&str> = (0..rows[*middle]).map(|_| random.pick(hostile)).collect();
         sql = sql.replace(&format!("${}", at + 1), &format!("'{{{}}}'", values.join(",")));
     }
-    Some(sql)
+    sql
 }
 
 /// Texts of a type, as elements of an array constant.
@@ -56,11 +62,11 @@ fn hostile(data_type: &Type) -> &'static [&'static str] {
 /// Rows that belong to no unit add nothing: no bound would hold for them.
 pub async fn nobody(world: &World, release: &ReleasePlan, sql: &str) -> Result<(), String> {
     world.without_anybody().await;
-    let left = world.run(sql, release.keys().len()).await;
+    let left = world.run(sql, release.key_columns()).await;
     world.back().await;
     let silent = |(_, values): (_, &Vec<BigInt>)| values.iter().all(|v| *v == BigInt::ZERO);
     let left = left?;
-    if left.len() <= usize::from(release.keys().is_empty()) && left.iter().all(silent) {
+    if left.len() <= usize::from(release.key_columns() == 0) && left.iter().all(silent) {
         Ok(())
     } else {
         Err(format!("rows of nobody count: {left:?}\n{sql}"))
@@ -70,7 +76,7 @@ pub async fn nobody(world: &World, release: &ReleasePlan, sql: &str) -> Result<(
 pub async fn unit_within(world: &World, release: &ReleasePlan, sql: &str, whole: &Groups, unit: usize) -> Result<(), String> {
     let Some(price) = release.price() else { return Ok(()) };
     world.without(unit).await;
-    let rest = world.run(sql, release.keys().len()).await;
+    let rest = world.run(sql, release.key_columns()).await;
     world.back().await;
     within(price, release.is_refined(), whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
 }
@@ -127,15 +133,19 @@ pub fn calibrated(price: &Price) -> Result<(), String> {
 
 /// `S F mu >= 2^s C` in squares, or `b F epsilon >= 2^s C`.
 pub fn scaled(price: &Price, weight: &BigUint, noise: Noise, refine: u32) -> Result<(), String> {
+    scaled_by(&price.loss, &price.clip, weight, noise, refine)
+}
+
+pub fn scaled_by(loss: &Loss, clip: &BigUint, weight: &BigUint, noise: Noise, refine: u32) -> Result<(), String> {
     let enough = match noise {
         Noise::Gaussian { sigma } => {
             let scale = weight * sigma;
-            &scale * &scale * price.loss.mu_squared.0 >= (&price.clip * &price.clip) << (2 * refine + 60)
+            &scale * &scale * loss.mu_squared.0 >= (clip * clip) << (2 * refine + 60)
         }
         Noise::Laplace { scale } => {
-            let Some(epsilon) = price.loss.epsilon else { return Err("Laplace noise without an epsilon".to_owned()) };
-            weight * scale * epsilon.0 >= price.clip.clone() << (refine + 60)
+            let Some(epsilon) = loss.epsilon else { return Err("Laplace noise without an epsilon".to_owned()) };
+            weight * scale * epsilon.0 >= clip.clone() << (refine + 60)
         }
     };
-    if enough { Ok(()) } else { Err(format!("noise {noise:?} is too small for weight {weight}, clip {}", price.clip)) }
+    if enough { Ok(()) } else { Err(format!("noise {noise:?} is too small for weight {weight}, clip {clip}")) }
 }

@@ -1,7 +1,8 @@
 //! The same statement under other plans and another physical order: the same digits.
 
-use super::bound::statement;
+use super::bound::filled;
 use super::grammar;
+use super::parts;
 use super::random::{Random, seeds};
 use super::world::World;
 
@@ -30,8 +31,13 @@ async fn plan_flip_same_partials() {
             let sql = grammar::query(&mut random);
             let Ok(plan) = world.plan(&sql, &mut random) else { continue };
             for release in plan.releases() {
-                let Some(text) = &statement(&plan, release, &mut random) else { continue };
-                let keys = release.keys().len();
+                let of_parts = release.parts().iter().map(|part| (part.sql(), parts::keys(release, part)));
+                let texts: Vec<(&str, usize)> = release.sql().map(|sql| (sql, release.key_columns())).into_iter().chain(of_parts).collect();
+                if texts.is_empty() {
+                    continue;
+                }
+                let (text, keys) = texts[random.below(texts.len())];
+                let text = &filled(&plan, release, text, &mut random);
                 let first = world.run(text, keys).await.unwrap();
                 for settings in PLANS {
                     world.client.batch_execute(&settings.replace("debug_parallel_query", "force_parallel_mode")).await.unwrap();

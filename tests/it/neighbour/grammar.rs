@@ -14,8 +14,9 @@ pub fn query(random: &mut Random) -> String {
     let aggregates: Vec<String> = (0..1 + grammar.random.below(3)).map(|_| grammar.aggregate()).collect();
     let mut items: Vec<String> = keys.iter().enumerate().map(|(i, k)| format!("{k} AS key{i}")).collect();
     items.extend(aggregates.clone());
-    let grouped = match grammar.random.below(3) {
+    let grouped = match grammar.random.below(4) {
         _ if keys.is_empty() => String::new(),
+        3 => format!(" GROUP BY {}", sets(grammar.random, &keys)),
         0 => format!(" GROUP BY {}", (1..=keys.len()).map(|i| i.to_string()).collect::<Vec<_>>().join(", ")),
         1 => format!(" GROUP BY {}", (0..keys.len()).map(|i| format!("key{i}")).collect::<Vec<_>>().join(", ")),
         _ => format!(" GROUP BY {}", keys.join(", ")),
@@ -30,6 +31,17 @@ const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, coun
      sum(q.n2) AS nb, avg(q.f8) AS f8, sum(q.f8) AS g8, avg(q.f8)::real AS f4, count(*) > 2 AS b, q.kd AS tx, q.kd::varchar AS vc, q.kd AS kd, \
      date '2000-01-01' + count(*)::int AS d, (date '2000-01-01' - count(*)::int)::date AS dd, (date '2000-01-01' + count(*)::int)::timestamp AS ts, \
      (date '2000-01-01' + count(*)::int)::timestamp AS tt, count(*)::int AS ni FROM visits q GROUP BY q.kd";
+
+/// Grouping sets of keys.
+pub fn sets(random: &mut Random, keys: &[String]) -> String {
+    let all = keys.join(", ");
+    match random.below(4) {
+        0 => format!("ROLLUP ({all})"),
+        1 => format!("CUBE ({all})"),
+        2 => format!("GROUPING SETS (({all}), ())"),
+        _ => format!("GROUPING SETS (({all}), ({}))", if keys.len() > 1 { &keys[0] } else { "" }),
+    }
+}
 
 /// WITH, FROM, and the aliases that show all data columns (public ones show none).
 fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
@@ -261,13 +273,29 @@ impl Grammar<'_> {
         }
     }
 
+    fn distinct(&mut self) -> String {
+        match self.random.below(6) {
+            0 => self.column(&["s2", "i4", "j4", "j8", "n2", "nn", "g8", "f8"]),
+            1 => self.column(&["tx", "vc", "kd"]),
+            2 => self.column(&["d", "dd", "ts", "tt", "b"]),
+            3 => self.numeric(1),
+            4 => self.text(1),
+            _ => self.integer(1),
+        }
+    }
+
+    /// A value whose range is known.
+    fn ordered(&mut self) -> String {
+        if self.random.once_in(3) { self.column(&["d", "ts", "dd"]) } else { self.bounded() }
+    }
+
     pub fn aggregate(&mut self) -> String {
         let unit = match self.aliases[0] {
             "p" => Some("p.id"),
             "v" => Some("v.person"),
             _ => None,
         };
-        let call = match self.random.below(14) {
+        let call = match self.random.below(19) {
             0 | 1 => "count(*)".to_owned(),
             2 => format!("count({})", self.any_number(1)),
             3 => format!("count({})", self.column(&["i4", "tx", "d", "ni", "f8"])),
@@ -296,7 +324,17 @@ impl Grammar<'_> {
                 ]);
                 format!("{name}({}, {})", self.bounded(), self.bounded())
             }
-            _ => format!("{}({})", self.random.pick(&["bool_and", "bool_or", "every"]), self.condition(1)),
+            13 => format!("{}({})", self.random.pick(&["bool_and", "bool_or", "every"]), self.condition(1)),
+            14 => format!("count(DISTINCT {})", self.distinct()),
+            15 => format!("count(DISTINCT ({}, {}))", self.distinct(), self.distinct()),
+            16 => format!("{}({})", self.random.pick(&["min", "max"]), self.ordered()),
+            17 => {
+                let fraction = self.random.pick(&["0.5", "0.25", "0.9", "0.123456", "ARRAY[0.1, 0.5, 0.75]"]);
+                let name = self.random.pick(&["percentile_cont", "percentile_disc"]);
+                let value = if name == "percentile_cont" { self.bounded() } else { self.ordered() };
+                format!("{name}({fraction}) WITHIN GROUP (ORDER BY {value}{})", self.random.pick(&["", "", " DESC"]))
+            }
+            _ => format!("mode() WITHIN GROUP (ORDER BY {})", self.column(&["kd", "b", "ni", "i4"])),
         };
         if self.random.once_in(4) { format!("{call} FILTER (WHERE {})", self.condition(1)) } else { call }
     }

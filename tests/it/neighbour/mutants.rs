@@ -56,7 +56,7 @@ fn apart(release: &ReleasePlan, sql: &str) -> String {
 }
 
 async fn caught(world: &World, release: &ReleasePlan, sql: &str) -> bool {
-    let Ok(whole) = world.run(sql, release.keys().len()).await else { return true };
+    let Ok(whole) = world.run(sql, release.key_columns()).await else { return true };
     nobody(world, release, sql).await.is_err() || unit_within(world, release, sql, &whole, HEAVY).await.is_err()
 }
 

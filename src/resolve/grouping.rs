@@ -1,0 +1,90 @@
+//! GROUP BY: plain keys, or grouping sets over them.
+
+use sqlparser::ast;
+
+use crate::refusal::{Refusal, sqlstate};
+
+/// Most grouping sets of one release: each counts towards what a unit contributes.
+const SETS_MAX: usize = 64;
+
+/// The keys of each grouping set, as expressions; one set for a plain GROUP BY.
+///
+/// # Errors
+/// 0A000 for forms of GROUP BY that are not PostgreSQL's, or for more sets than are answered.
+pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
+    let ast::GroupByExpr::Expressions(items, modifiers) = group_by else { return Err(Refusal::unsupported("this form of GROUP BY")) };
+    if !modifiers.is_empty() {
+        return Err(Refusal::unsupported("this form of GROUP BY"));
+    }
+    let mut sets: Vec<Vec<&ast::Expr>> = vec![Vec::new()];
+    for item in items {
+        let own = of_item(item)?;
+        if sets.len().saturating_mul(own.len()) > SETS_MAX {
+            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may have at most {SETS_MAX} grouping sets")));
+        }
+        // Every set of one item with every set of the next.
+        sets = sets.iter().flat_map(|set| own.iter().map(move |more| set.iter().chain(more).copied().collect())).collect();
+    }
+    Ok(sets)
+}
+
+fn of_item(item: &ast::Expr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
+    Ok(match item {
+        ast::Expr::GroupingSets(sets) => sets.iter().map(|set| set.iter().flat_map(members).collect()).collect(),
+        ast::Expr::Rollup(groups) => (0..=groups.len()).rev().map(|n| groups[..n].iter().flatten().flat_map(members).collect()).collect(),
+        ast::Expr::Cube(groups) => {
+            if groups.len() > 6 {
+                return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may have at most {SETS_MAX} grouping sets")));
+            }
+            let chosen = |mask: usize| (0..groups.len()).filter(move |at| mask >> (groups.len() - 1 - at) & 1 == 1);
+            (0..1usize << groups.len()).rev().map(|mask| chosen(mask).flat_map(|at| &groups[at]).flat_map(members).collect()).collect()
+        }
+        other => vec![members(other)],
+    })
+}
+
+/// `(a, b)` groups by both, `()` by nothing.
+fn members(expr: &ast::Expr) -> Vec<&ast::Expr> {
+    match expr {
+        ast::Expr::Tuple(items) => items.iter().collect(),
+        other => vec![other],
+    }
+}
+
+/// GROUPING(a, b): a bit for each key, the first the highest, set where the row's grouping set lacks it.
+///
+/// # Errors
+/// 42803 for what is no key, 54000 past 31 arguments.
+pub fn grouping(arguments: &[usize], sets: &[Vec<usize>], set_number: ast::Expr) -> Result<ast::Expr, Refusal> {
+    if arguments.len() > 31 {
+        return Err(Refusal::new("54023", "GROUPING must have fewer than 32 arguments"));
+    }
+    let number = |value: i64| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
+    let bits = |set: &Vec<usize>| arguments.iter().fold(0i64, |bits, key| bits << 1 | i64::from(!set.contains(key)));
+    if sets.is_empty() {
+        return Ok(number(0));
+    }
+    let conditions = sets.iter().enumerate().map(|(at, set)| ast::CaseWhen { condition: number(at as i64), result: number(bits(set)) }).collect();
+    Ok(ast::Expr::Case {
+        case_token: ast::helpers::attached_token::AttachedToken::empty(),
+        end_token: ast::helpers::attached_token::AttachedToken::empty(),
+        operand: Some(Box::new(set_number)),
+        conditions,
+        else_result: None,
+    })
+}
+
+/// The sets in terms of distinct keys: none for a plain GROUP BY.
+///
+/// # Errors
+/// 0A000 where two sets are the same: their rows would be shown twice.
+pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Result<Vec<Vec<usize>>, Refusal> {
+    for set in &mut sets {
+        set.sort_unstable();
+        set.dedup();
+    }
+    if (1..sets.len()).any(|at| sets[..at].contains(&sets[at])) {
+        return Err(Refusal::unsupported("a grouping set that is given twice").hint("Give each grouping set once."));
+    }
+    Ok(if sets.len() == 1 && sets[0].len() == keys { Vec::new() } else { sets })
+}

@@ -1,0 +1,81 @@
+//! The parts of a release in words.
+
+use super::{Words, significant};
+use crate::mechanism::{Calibrated, Exponential};
+use crate::resolve::{Distinct, End, Expr};
+use crate::rewrite::{Candidates, Part, PartKind, Subject, Target};
+
+impl Words<'_> {
+    pub(super) fn part(&self, part: &Part, unit: &str) -> Vec<String> {
+        let filter = part.question.filter.as_ref().map(|f| format!(" where {}", self.columns_of(f))).unwrap_or_default();
+        let mut lines = Vec::new();
+        match (&part.question.subject, &part.kind) {
+            (Subject::Distinct { values, per_unit_max: _ }, PartKind::Count { calibrated, clip }) => {
+                let values = match values {
+                    Distinct::Value(value) => self.value(value),
+                    Distinct::Row(values) => values.iter().map(|v: &Expr| self.value(v)).collect::<Vec<_>>().join(", "),
+                };
+                lines.push(format!("  Part: unlike values of {values}{filter}, of each {unit} at most {clip}, kept by hash"));
+                lines.push(format!("    {:?} noise, standard deviation {}", calibrated.noise, significant(deviation(calibrated))));
+            }
+            (Subject::Value { value, candidates }, PartKind::Choice { draws, weight_max: _, row_weight: _ }) => {
+                let known = match candidates {
+                    Candidates::Grid(grid) => format!("{} grid points, {} apart", grid.points, grid.spacing()),
+                    Candidates::Listed(values) => format!("{} listed values", values.len()),
+                };
+                lines.push(format!("  Part: a value of {}{filter} out of {known}; rows of one {unit} over the bound weigh less", self.value(value)));
+                for (target, draw) in part.question.targets.iter().zip(draws) {
+                    lines.push(format!("    {}: exponential mechanism, eta {:.4}, {}", wanted(target), eta(draw), error(part, target, draw)));
+                }
+            }
+            (Subject::Distinct { .. }, PartKind::Choice { .. }) | (Subject::Value { .. }, PartKind::Count { .. }) => {}
+        }
+        lines
+    }
+}
+
+fn wanted(target: &Target) -> String {
+    match target {
+        Target::Fraction(millionths) => format!("the value at {} of all rows", f64::from(*millionths) / 1e6),
+        Target::End(End::Least) => "a value near the least (a private quantile, not the minimum)".to_owned(),
+        Target::End(End::Greatest) => "a value near the greatest (a private quantile, not the maximum)".to_owned(),
+        Target::MostFrequent => "the most frequent value".to_owned(),
+    }
+}
+
+/// How far off a part's output may be.
+pub fn part_noise(part: &Part, draws: &[usize]) -> String {
+    match &part.kind {
+        PartKind::Count { calibrated, clip: _ } => format!("standard deviation {}", significant(deviation(calibrated))),
+        PartKind::Choice { draws: all, weight_max: _, row_weight: _ } => {
+            let one = |at: &usize| part.question.targets.get(*at).zip(all.get(*at));
+            let each = draws.iter().filter_map(one).map(|(target, draw)| format!("{}, {}", wanted(target), error(part, target, draw)));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+fn deviation(calibrated: &Calibrated) -> f64 {
+    calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32)
+}
+
+fn eta(draw: &Exponential) -> f64 {
+    draw.eta as f64 / (1u64 << 30) as f64
+}
+
+/// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007, Theorem 6).
+fn error(part: &Part, target: &Target, draw: &Exponential) -> String {
+    let (PartKind::Choice { draws: _, weight_max, row_weight }, Subject::Value { value: _, candidates }) = (&part.kind, &part.question.subject)
+    else {
+        return String::new();
+    };
+    let spread = target.spread() as f64 / target.ratio().1 as f64;
+    let weights = spread * *weight_max as f64 * (20.0 * candidates.count() as f64).ln() / eta(draw);
+    // One row weighs this much.
+    let rows = weights / *row_weight as f64;
+    match target {
+        Target::MostFrequent => format!("in 95 % of draws at most {} rows rarer than it", significant(rows)),
+        Target::Fraction(_) => format!("in 95 % of draws within {} ranks", significant(rows)),
+        Target::End(_) => format!("in 95 % of draws within {} ranks of it", significant(2.0 * rows)),
+    }
+}

@@ -1,0 +1,161 @@
+//! Candidates that a value is chosen from: known without the data.
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::expression::Expressions;
+use super::ground::{canonical, key_text};
+use super::guard::{bound, clamped};
+use super::lattice::{Lattice, Step};
+use super::levels::integer;
+use super::sql;
+use crate::analyze::interval::Interval;
+use crate::analyze::{AnalyzedRelease, KeyRule, inline};
+use crate::catalog::Type;
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+use crate::resolve::literal::integer_range;
+use crate::resolve::{ColumnInfo, Expr};
+
+/// Most points of a grid.
+const POINTS_MAX: u64 = 1 << 16;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Candidates {
+    Grid(Grid),
+    /// By their text, as the statement prints them.
+    Listed(Vec<String>),
+}
+
+/// Evenly spaced values: every value of the range where there are few enough, else the middles of equal steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    scale: Scale,
+    /// The range, in units of the scale.
+    lower: i64,
+    /// Scale units from one point to the next.
+    stride: u64,
+    pub points: u64,
+    range: Interval,
+}
+
+/// What one unit of a grid's integers is.
+#[derive(Debug, Clone, PartialEq)]
+enum Scale {
+    Lattice { lattice: Lattice, data_type: Type },
+    Days,
+    Microseconds,
+}
+
+impl Grid {
+    /// A grid over a range.
+    ///
+    /// # Errors
+    /// 0A000 where the range has no lattice.
+    pub fn new(value: &Expr, range: Interval, release: &AnalyzedRelease, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
+        let (scale, lower, upper) = match &value.data_type {
+            Type::Date => (Scale::Days, range.lo as i64, range.hi as i64),
+            Type::Timestamp => (Scale::Microseconds, range.lo as i64, range.hi as i64),
+            data_type => {
+                let lattice = Lattice::new(&inline(value, &release.computed), range, columns)?;
+                let (lower, upper) = (lattice.lower, lattice.upper);
+                (Scale::Lattice { lattice, data_type: data_type.clone() }, lower, upper)
+            }
+        };
+        let values = upper.abs_diff(lower) + 1;
+        let stride = values.div_ceil(POINTS_MAX);
+        Ok(Self { scale, lower, stride, points: values.div_ceil(stride), range })
+    }
+
+    /// The number of the point that stands for a row's value; NULL stays NULL.
+    fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+        let within = |emitted: &ast::Expr| clamped(emitted, bound(self.range.lo, &value.data_type), bound(self.range.hi, &value.data_type));
+        let start = || bound(self.range.lo, &value.data_type);
+        let stride = sql::number(&self.stride.to_string());
+        let offset = match &self.scale {
+            Scale::Lattice { lattice, data_type: _ } => {
+                sql::binary(integer(value, lattice, false, expressions)?, B::Minus, sql::number(&self.lower.to_string()))
+            }
+            Scale::Days => sql::binary(sql::nested(within(&expressions.emit(value)?.0)), B::Minus, start()),
+            Scale::Microseconds => {
+                let elapsed = sql::binary(sql::nested(within(&expressions.emit(value)?.0)), B::Minus, start());
+                let seconds = sql::call("date_part", vec![sql::text("epoch"), elapsed]);
+                let micros = sql::binary(seconds, B::Multiply, sql::cast(sql::number("1000000"), &Type::Float8));
+                sql::cast(sql::call("floor", vec![micros]), &Type::Int8)
+            }
+        };
+        // Numbers of points end at the grid's end, whatever rounding did.
+        let number = if self.stride == 1 { offset } else { sql::binary(offset, B::Divide, stride) };
+        let last = (self.points - 1).to_string();
+        Ok(clamped(&number, sql::number("0"), sql::number(&last)))
+    }
+
+    /// A point as PostgreSQL reads it.
+    pub fn text(&self, point: u64) -> String {
+        let middle = i128::from(self.lower) + i128::from(point) * i128::from(self.stride) + i128::from(self.stride / 2);
+        let near = middle.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+        match &self.scale {
+            Scale::Days => sql::scalar_text(&Scalar::Date(near.min(self.range.hi as i64) as i32)),
+            Scale::Microseconds => sql::scalar_text(&Scalar::Timestamp(near.min(self.range.hi as i64))),
+            Scale::Lattice { lattice, data_type } => match lattice.step {
+                Step::Decimal(0) => near.to_string(),
+                Step::Decimal(n) => decimal(near, n),
+                Step::Binary(_) => {
+                    let value = (near as f64 * lattice.step.size()).clamp(self.range.lo, self.range.hi);
+                    if integer_range(data_type).is_some() { value.round().to_string() } else { value.to_string() }
+                }
+            },
+        }
+    }
+
+    /// Distance of neighbouring points, in words.
+    pub fn spacing(&self) -> String {
+        match &self.scale {
+            Scale::Lattice { lattice, data_type: _ } => (self.stride as f64 * lattice.step.size()).to_string(),
+            Scale::Days => format!("{} days", self.stride),
+            Scale::Microseconds => format!("{} seconds", self.stride as f64 / 1e6),
+        }
+    }
+}
+
+fn decimal(integer: i64, decimals: u32) -> String {
+    let sign = if integer < 0 { "-" } else { "" };
+    let digits = format!("{:0>width$}", integer.unsigned_abs().to_string(), width = decimals as usize + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - decimals as usize);
+    format!("{sign}{whole}.{fraction}")
+}
+
+impl Candidates {
+    pub fn listed(values: &[Scalar], data_type: &Type) -> Self {
+        Self::Listed(values.iter().map(|v| key_text(v, data_type)).collect())
+    }
+
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::Grid(grid) => grid.points,
+            Self::Listed(values) => values.len() as u64,
+        }
+    }
+
+    /// What stands for a row's value: a point's number, or the listed value.
+    pub(super) fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+        match self {
+            Self::Grid(grid) => grid.sql(value, expressions),
+            Self::Listed(_) => Ok(canonical(expressions.emit(value)?.0, &value.data_type, &KeyRule::Threshold)),
+        }
+    }
+
+    /// The candidate's number, from what the statement printed; `None` for what is no candidate.
+    pub fn position(&self, text: &str) -> Option<u64> {
+        match self {
+            Self::Grid(grid) => text.parse().ok().filter(|point| *point < grid.points),
+            Self::Listed(values) => values.iter().position(|v| v == text).map(|at| at as u64),
+        }
+    }
+
+    pub fn text(&self, candidate: u64) -> String {
+        match self {
+            Self::Grid(grid) => grid.text(candidate),
+            Self::Listed(values) => values.get(candidate as usize).cloned().unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Aggregates that are no sums: unlike values, and values chosen from a grid or a list. Each has a statement of its own, and noise of its own.
+//!
+//! One unit's influence is bounded over all groups together: COUNT(DISTINCT …) keeps at most so many of its (group, value) pairs, in hash order; for chosen values
+//! each row has a weight, and a unit with more rows than the policy's bound has all of them scaled down.
+
+use num_bigint::BigUint;
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use super::expression::Expressions;
+use super::grid::{Candidates, Grid};
+use super::ground::{Ground, canonical};
+use super::levels::{collated, hash_of, positions};
+use super::partials::Output;
+use super::rolled::{group_columns, over_sets};
+use super::sql;
+use crate::analyze::{AnalyzedRelease, BoundedOperation, KeyRule, Ranks};
+use crate::catalog::Type;
+use crate::mechanism::{Calibrated, Exponential, Loss};
+use crate::refusal::Refusal;
+use crate::resolve::{ColumnInfo, Distinct, End, Expr, Fractions};
+
+/// What a whole row weighs, where rows may be scaled down.
+pub const ROW_WEIGHT: u64 = 1 << 16;
+
+/// What one statement beside the vector asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub filter: Option<Expr>,
+    pub subject: Subject,
+    /// Which values are chosen; none where values are counted.
+    pub targets: Vec<Target>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Subject {
+    Distinct { values: Distinct, per_unit_max: u64 },
+    Value { value: Expr, candidates: Candidates },
+}
+
+/// Which candidate is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The one at this many millionths of all rows.
+    Fraction(u32),
+    /// Near the end: so far inside it that the candidates past the end do not drown it.
+    End(End),
+    MostFrequent,
+}
+
+impl Target {
+    /// How far one unit of weight can move two candidates' penalties apart, the penalties in this target's own units.
+    ///
+    /// # Guarantee
+    /// With q = a/b and penalties `dist(a N, [b below, b upto])`: a weight w moves the target by a w, and the intervals of candidates above it by b w. Penalties of one side move
+    /// one way: apart by at most max(b, 2a, 2(b - a)) w. A target that is a public number or N/2, whichever is less (b = 2), moves by at most w: 4 w. A
+    /// count of the most frequent moves by w, and no two in unlike directions.
+    pub fn spread(&self) -> u64 {
+        match self {
+            Self::Fraction(_) => {
+                let (a, b) = self.ratio();
+                b.max(2 * a).max(2 * (b - a))
+            }
+            Self::End(_) => 4,
+            Self::MostFrequent => 1,
+        }
+    }
+
+    /// q = a/b of a fraction, in lowest terms.
+    pub fn ratio(&self) -> (u64, u64) {
+        match self {
+            Self::Fraction(millionths) => {
+                let a = u64::from(*millionths);
+                let divisor = num_integer::gcd(a, 1_000_000);
+                (a / divisor, 1_000_000 / divisor)
+            }
+            Self::End(_) => (1, 2),
+            Self::MostFrequent => (1, 1),
+        }
+    }
+}
+
+/// A part of a release: one statement, and how its rows may leave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    pub(super) sql: String,
+    pub question: Question,
+    pub kind: PartKind,
+    pub loss: Loss,
+}
+
+impl Part {
+    /// Keys as text, then for a count the integer, for choices the candidate (as text) and its weight.
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum PartKind {
+    /// A count in each group; one unit moves all counts together by at most `clip` (so in L2).
+    Count { calibrated: Calibrated, clip: BigUint },
+    /// One draw for each target; one unit adds at most `weight_max` to all weights together, a row that is not scaled down `row_weight`.
+    Choice { draws: Vec<Exponential>, weight_max: u64, row_weight: u64 },
+}
+
+/// The questions of a release beside its vector; equal ones are asked once.
+#[derive(Debug, Default)]
+pub struct Questions(pub Vec<Question>);
+
+impl Questions {
+    /// The aggregate's place among the columns of parts; `None` where it belongs to the vector.
+    ///
+    /// # Errors
+    /// 0A000 for a value whose range has no lattice.
+    pub fn add(
+        &mut self,
+        operation: &BoundedOperation,
+        filter: &Option<Expr>,
+        release: &AnalyzedRelease,
+        columns: &[ColumnInfo],
+    ) -> Result<Option<Output>, Refusal> {
+        let (subject, targets, is_array) = match operation {
+            BoundedOperation::Distinct { values, per_unit_max } => {
+                (Subject::Distinct { values: values.clone(), per_unit_max: *per_unit_max }, Vec::new(), false)
+            }
+            BoundedOperation::Ranked { argument, range, ranks } => {
+                let candidates = Candidates::Grid(Grid::new(argument, *range, release, columns)?);
+                let (targets, is_array) = match ranks {
+                    Ranks::End(end) => (vec![Target::End(*end)], false),
+                    Ranks::Fractions(fractions) => {
+                        (fractions.all().iter().map(|f| Target::Fraction(*f)).collect(), matches!(fractions, Fractions::Array(_)))
+                    }
+                };
+                (Subject::Value { value: argument.clone(), candidates }, targets, is_array)
+            }
+            BoundedOperation::Mode { argument, values } => {
+                let candidates = Candidates::listed(values, &argument.data_type);
+                (Subject::Value { value: argument.clone(), candidates }, vec![Target::MostFrequent], false)
+            }
+            BoundedOperation::CountRows | BoundedOperation::Count { .. } | BoundedOperation::CountUnits | BoundedOperation::Sum { .. } => {
+                return Ok(None);
+            }
+            BoundedOperation::Average { .. } | BoundedOperation::Dispersion { .. } | BoundedOperation::Joint { .. } => return Ok(None),
+            BoundedOperation::Truth(_) => return Ok(None),
+        };
+        let part = self.0.iter().position(|q| q.filter == *filter && q.subject == subject).unwrap_or_else(|| {
+            self.0.push(Question { filter: filter.clone(), subject, targets: Vec::new() });
+            self.0.len() - 1
+        });
+        let known = &mut self.0[part].targets;
+        let draws: Vec<usize> = targets
+            .into_iter()
+            .map(|target| {
+                known.iter().position(|t| *t == target).unwrap_or_else(|| {
+                    known.push(target);
+                    known.len() - 1
+                })
+            })
+            .collect();
+        Ok(Some(Output::Part { part, draws, is_array }))
+    }
+}
+
+impl Question {
+    /// Columns that it gives each group.
+    pub fn width(&self) -> usize {
+        self.targets.len().max(1)
+    }
+
+    /// Most that one unit weighs: (group, value) pairs of all keys for a count, weights over all groups and grouping sets together for choices.
+    pub fn unit_max(&self, release: &AnalyzedRelease) -> u64 {
+        let rows = release.lineage.rows_per_unit.clamp(1, 1 << 32);
+        match &self.subject {
+            Subject::Distinct { .. } if release.one_row_per_unit => 1,
+            Subject::Distinct { values: _, per_unit_max } => *per_unit_max,
+            Subject::Value { .. } => {
+                let sets = release.grouped().len() as u64;
+                if release.one_row_per_unit { sets } else { rows * ROW_WEIGHT * sets }
+            }
+        }
+    }
+
+    /// The statement, over the release's ground.
+    pub fn statement(&self, release: &AnalyzedRelease, ground: Ground) -> Result<ast::Query, Refusal> {
+        let expressions = Expressions { cells: &ground.cells };
+        let mut conditions: Vec<ast::Expr> = ground.condition.iter().cloned().map(sql::nested).collect();
+        if let Some(filter) = &self.filter {
+            conditions.push(sql::nested(expressions.condition(filter)?));
+        }
+        let values = match &self.subject {
+            Subject::Distinct { values: Distinct::Value(value), per_unit_max: _ } => {
+                conditions.push(sql::is_not_null(expressions.presence(value)?));
+                vec![counted(value, &expressions)?]
+            }
+            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _ } => {
+                values.iter().map(|value| counted(value, &expressions)).collect::<Result<_, _>>()?
+            }
+            Subject::Value { value, candidates } => {
+                conditions.push(sql::is_not_null(expressions.presence(value)?));
+                vec![candidates.sql(value, &expressions)?]
+            }
+        };
+        let types = match &self.subject {
+            Subject::Distinct { values: Distinct::Value(value), per_unit_max: _ } | Subject::Value { value, candidates: _ } => {
+                vec![value.data_type.clone()]
+            }
+            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _ } => values.iter().map(|v| v.data_type.clone()).collect(),
+        };
+        let rows = Rows { release, ground: &ground, condition: sql::all(conditions), values, types };
+        Ok(match &self.subject {
+            Subject::Distinct { .. } => rows.distinct(self.unit_max(release)),
+            Subject::Value { .. } => rows.weighed(release.lineage.rows_per_unit.clamp(1, 1 << 32)),
+        })
+    }
+}
+
+/// Equal values in one spelling, a long text as NULL.
+fn counted(value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    Ok(canonical(expressions.emit(value)?.0, &value.data_type, &KeyRule::Threshold))
+}
+
+struct Rows<'a> {
+    release: &'a AnalyzedRelease,
+    ground: &'a Ground,
+    condition: Option<ast::Expr>,
+    values: Vec<ast::Expr>,
+    types: Vec<Type>,
+}
+
+impl Rows<'_> {
+    fn keys(&self) -> Vec<String> {
+        (0..self.ground.keys.len()).map(|i| format!("k{i}")).collect()
+    }
+
+    fn subjects(&self) -> Vec<String> {
+        (0..self.values.len()).map(|i| format!("x{i}")).collect()
+    }
+
+    /// `SELECT u, k0, …, x0, … [, extra] FROM … GROUP BY` all but the extra: one row for each unit, group and value.
+    fn per_unit(&self, extra: Vec<ast::SelectItem>) -> ast::Query {
+        let unit = (!self.release.one_row_per_unit).then(|| sql::aliased(self.ground.unit.clone(), "u"));
+        let named = |expr: &ast::Expr, name: String| sql::aliased(expr.clone(), &name);
+        let keys = self.ground.keys.iter().zip(self.keys()).map(|(e, n)| named(e, n));
+        let values = self.values.iter().zip(self.subjects()).map(|(e, n)| named(e, n));
+        let mut projection: Vec<ast::SelectItem> = unit.into_iter().chain(keys).chain(values).collect();
+        let grouped = positions(1, projection.len());
+        projection.extend(extra);
+        sql::select(projection, vec![self.ground.from.clone()], self.condition.clone(), grouped)
+    }
+
+    fn shown(&self, names: Vec<String>) -> Vec<ast::SelectItem> {
+        names.into_iter().map(|name| sql::aliased(sql::cast(sql::bare(&name), &Type::Text), &name)).collect()
+    }
+
+    fn plain(names: impl IntoIterator<Item = String>) -> Vec<ast::SelectItem> {
+        names.into_iter().map(|name| ast::SelectItem::UnnamedExpr(sql::bare(&name))).collect()
+    }
+
+    /// Unlike values in each group, of each unit the first `limit` by hash.
+    fn distinct(&self, limit: u64) -> ast::Query {
+        let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
+        let mut from = self.per_unit(Vec::new());
+        if !self.release.one_row_per_unit {
+            let types = self.release.keys.iter().map(|(e, _)| &e.data_type).chain(&self.types);
+            let mut order = vec![hash_of(&names)];
+            order.extend(names.iter().zip(types).map(|(name, data_type)| collated(sql::bare(name), data_type)));
+            let mut projection = Self::plain(names.clone());
+            projection.push(sql::aliased(sql::over("row_number", Vec::new(), sql::bare("u"), order), "r"));
+            let ranked = sql::select(projection, vec![sql::tables(sql::derived(from, "g"))], None, Vec::new());
+            let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
+            from = sql::select(Self::plain(names), vec![sql::tables(sql::derived(ranked, "h"))], Some(kept), Vec::new());
+        }
+        from = self.rolled(from, &self.subjects());
+        let subject = match self.subjects().as_slice() {
+            [one] => sql::bare(one),
+            many => ast::Expr::Tuple(many.iter().map(|name| sql::bare(name)).collect()),
+        };
+        let groups = group_columns(self.release);
+        let mut projection = self.shown(groups.clone());
+        projection.push(sql::aliased(sql::cast(sql::aggregate_distinct("count", subject), &Type::Text), "v0"));
+        let keys = groups.iter().map(|name| sql::column("s", name)).collect();
+        sql::select(projection, vec![sql::tables(sql::derived(from, "s"))], None, keys)
+    }
+
+    /// The rows once for each grouping set, where there are any.
+    fn rolled(&self, rows: ast::Query, carried: &[String]) -> ast::Query {
+        if self.release.sets.is_empty() {
+            return rows;
+        }
+        let (mut projection, from) = over_sets(self.release, rows);
+        projection.extend(carried.iter().map(|name| sql::aliased(sql::column("g", name), name)));
+        sql::select(projection, from, None, Vec::new())
+    }
+
+    /// The weight of each candidate in each group; a unit of more than `limit` rows has each scaled down, in exact integers.
+    fn weighed(&self, limit: u64) -> ast::Query {
+        let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
+        let count = sql::aliased(sql::aggregate("count", None, None), "c");
+        let mut from = self.per_unit(vec![count]);
+        let weight = if self.release.one_row_per_unit {
+            sql::bare("c")
+        } else {
+            let mut projection = Self::plain(names.iter().cloned().chain(["c".to_owned()]));
+            projection.push(sql::aliased(sql::over("sum", vec![sql::bare("c")], sql::bare("u"), Vec::new()), "n"));
+            from = sql::select(projection, vec![sql::tables(sql::derived(from, "g"))], None, Vec::new());
+            let rows = sql::cast(sql::bare("c"), &Type::Numeric(None));
+            let whole = sql::binary(rows, B::Multiply, sql::number(&ROW_WEIGHT.to_string()));
+            let scaled = sql::call("div", vec![sql::binary(whole.clone(), B::Multiply, sql::number(&limit.to_string())), sql::bare("n")]);
+            let above = sql::binary(sql::bare("n"), B::Gt, sql::number(&limit.to_string()));
+            sql::case(vec![(above, scaled)], Some(whole))
+        };
+        let mut weighed = Self::plain(names.iter().cloned());
+        weighed.push(sql::aliased(weight, "w"));
+        from = sql::select(weighed, vec![sql::tables(sql::derived(from, "h"))], None, Vec::new());
+        from = self.rolled(from, &self.subjects().into_iter().chain(["w".to_owned()]).collect::<Vec<_>>());
+        let names: Vec<String> = group_columns(self.release).into_iter().chain(self.subjects()).collect();
+        let mut projection = self.shown(names.clone());
+        projection.push(sql::aliased(sql::cast(sql::aggregate("sum", Some(sql::bare("w")), None), &Type::Text), "v0"));
+        let keys = names.iter().map(|name| sql::column("s", name)).collect();
+        sql::select(projection, vec![sql::tables(sql::derived(from, "s"))], None, keys)
+    }
+}

@@ -1,0 +1,117 @@
+//! One unit's influence on the statements beside the vector, measured exactly; and seeded bugs in them.
+
+use num_bigint::{BigInt, BigUint, Sign};
+use pgveil::mechanism::{Accounting, Noise};
+use pgveil::rewrite::{Part, PartKind, ReleasePlan, Target};
+
+use super::bound::scaled_by;
+use super::random::Random;
+use super::world::{Groups, HEAVY, UNITS, World};
+
+/// Declared bounds against a few units, the heavy one always among them, and against rows of nobody.
+pub async fn holds(world: &World, release: &ReleasePlan, part: &Part, sql: &str, random: &mut Random) -> Result<(), String> {
+    noise_hides(part)?;
+    for unit in [HEAVY, 1 + random.below(UNITS + 1)] {
+        unit_within(world, release, part, sql, unit).await?;
+    }
+    nobody(world, release, part, sql).await
+}
+
+/// Key columns of the statement: candidates are keys beside the groups'.
+pub fn keys(release: &ReleasePlan, part: &Part) -> usize {
+    release.key_columns() + usize::from(matches!(part.kind, PartKind::Choice { .. }))
+}
+
+fn noise_hides(part: &Part) -> Result<(), String> {
+    let faulty = |what: &str| Err(format!("{what}: {part:?}"));
+    match &part.kind {
+        PartKind::Count { calibrated, clip } => scaled_by(&part.loss, clip, &BigUint::from(1u8), calibrated.noise, calibrated.refine),
+        PartKind::Choice { draws, weight_max, row_weight } => {
+            if draws.len() != part.question.targets.len() || *row_weight == 0 {
+                return faulty("not a draw for each target");
+            }
+            let mut epsilon = 0;
+            for (draw, target) in draws.iter().zip(&part.question.targets) {
+                // Twice the larger side of a rank's fraction; twice for an end; once for the most frequent; in units of 1/b.
+                let spread = match target {
+                    Target::Fraction(_) => {
+                        let (a, b) = target.ratio();
+                        b.max(2 * a.max(b - a))
+                    }
+                    Target::End(_) => 2 * 2,
+                    Target::MostFrequent => 1,
+                };
+                if draw.width < BigUint::from(*weight_max) * spread {
+                    return faulty("too narrow a width");
+                }
+                epsilon += u128::from(draw.eta) << 30;
+            }
+            if part.loss.epsilon.is_none_or(|e| e.0 < epsilon) { faulty("too small an epsilon") } else { Ok(()) }
+        }
+    }
+}
+
+async fn nobody(world: &World, release: &ReleasePlan, part: &Part, sql: &str) -> Result<(), String> {
+    world.without_anybody().await;
+    let left = world.run(sql, keys(release, part)).await;
+    world.back().await;
+    let left: Groups = left?;
+    if left.values().flatten().all(|v| *v == BigInt::ZERO) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}\n{sql}")) }
+}
+
+async fn unit_within(world: &World, release: &ReleasePlan, part: &Part, sql: &str, unit: usize) -> Result<(), String> {
+    let whole = world.run(sql, keys(release, part)).await?;
+    world.without(unit).await;
+    let rest = world.run(sql, keys(release, part)).await;
+    world.back().await;
+    let rest = rest?;
+    // Squares under Gaussian noise, else magnitudes.
+    let (squared, limit) = match &part.kind {
+        PartKind::Count { calibrated, clip } if matches!(calibrated.noise, Noise::Gaussian { .. }) => (true, clip * clip),
+        PartKind::Count { calibrated: _, clip } => (false, clip.clone()),
+        PartKind::Choice { draws: _, weight_max, row_weight: _ } => (false, BigUint::from(*weight_max)),
+    };
+    let mut moved = BigInt::ZERO;
+    for key in whole.keys().chain(rest.keys().filter(|key| !whole.contains_key(*key))) {
+        let of = |groups: &Groups| groups.get(key).map_or(BigInt::ZERO, |values| values[0].clone());
+        let fall = of(&whole) - of(&rest);
+        if fall.sign() == Sign::Minus {
+            return Err(format!("{key:?} grows when unit {unit} leaves\n{sql}"));
+        }
+        moved += if squared { &fall * &fall } else { fall };
+    }
+    if moved.magnitude() <= &limit { Ok(()) } else { Err(format!("unit {unit} moves {moved}, at most {limit} declared\n{sql}")) }
+}
+
+/// The heavy unit with many values in many groups, more than its bound.
+const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items;
+     INSERT INTO w.people (id, i4) SELECT g, g FROM generate_series(1, 9) g;
+     INSERT INTO w.visits (id, person, i4, j4, tx, kd) SELECT g, 7, g % 50, g, 'k' || g % 40, 'a' FROM generate_series(1, 400) g;
+     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 1000 + g, g, 3, g, 'b' FROM generate_series(1, 6) g;
+     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 2000 + g, NULL, 40, 5000 + g, 'a' FROM generate_series(1, 20) g; COMMIT";
+
+const MUTANTS: &[(&str, &str, &str, &str)] = &[
+    ("values not capped", "SELECT count(DISTINCT j4) FROM visits", "(\"r\" <= 5)", "(\"r\" <= 5000)"),
+    ("values capped in each group", "SELECT tx, count(DISTINCT j4) FROM visits GROUP BY tx", "PARTITION BY \"u\"", "PARTITION BY \"u\", \"k0\""),
+    ("weights not scaled", "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY i4) FROM visits", "(\"n\" > 5)", "(false AND \"n\" > 5)"),
+    ("weights scaled in each group", "SELECT tx, max(i4) FROM visits GROUP BY tx", "PARTITION BY \"u\"", "PARTITION BY \"u\", \"k0\""),
+    ("rows of nobody counted", "SELECT count(DISTINCT j4) FROM visits", "\"person\" IS NOT NULL", "\"person\" IS NULL OR true"),
+    ("rows of nobody weighed", "SELECT mode() WITHIN GROUP (ORDER BY kd) FROM visits", "\"person\" IS NOT NULL", "\"person\" IS NULL OR true"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mutant_of_a_part_is_caught() {
+    let world = World::new().await;
+    world.client.batch_execute(ROWS).await.unwrap();
+    for (name, query, from, to) in MUTANTS {
+        let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
+        let [release] = plan.releases() else { panic!("one release: {query}") };
+        let [part] = release.parts() else { panic!("one part: {query}") };
+        let caught =
+            async |sql: &str| nobody(&world, release, part, sql).await.is_err() || unit_within(&world, release, part, sql, HEAVY).await.is_err();
+        assert!(!caught(part.sql()).await, "the original is caught: {}", part.sql());
+        let mutant = part.sql().replace(from, to);
+        assert_ne!(mutant, part.sql(), "{name}");
+        assert!(caught(&mutant).await, "{name} survives: {mutant}");
+    }
+}
