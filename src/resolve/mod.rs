@@ -12,6 +12,8 @@ mod outer;
 mod probe;
 mod query;
 mod scope;
+mod shape;
+mod step;
 mod tree;
 
 pub use expression::Constants;
@@ -71,6 +73,6 @@ impl Resolver<'_> {
     }
 
     fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions { scope, columns: &self.columns, constants: self.constants }
+        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[] }
     }
 }

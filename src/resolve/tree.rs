@@ -30,9 +30,58 @@ pub struct ColumnInfo {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Relation {
     Scan(Scan),
-    Filter { input: Box<Relation>, predicate: Expr },
-    Project { input: Box<Relation>, columns: Vec<(ColumnId, Expr)> },
-    Join { kind: JoinKind, left: Box<Relation>, right: Box<Relation>, on: Option<Expr> },
+    Filter {
+        input: Box<Relation>,
+        predicate: Expr,
+    },
+    Project {
+        input: Box<Relation>,
+        columns: Vec<(ColumnId, Expr)>,
+    },
+    Join {
+        kind: JoinKind,
+        left: Box<Relation>,
+        right: Box<Relation>,
+        on: Option<Expr>,
+    },
+    /// One row for each combination of the keys, all of one unit: `analyze` adds the unit to the keys where it is not among them.
+    Group {
+        input: Box<Relation>,
+        keys: Vec<ColumnId>,
+        aggregates: Vec<(ColumnId, Aggregate)>,
+    },
+}
+
+impl Relation {
+    /// The relations it is made of.
+    pub fn inputs(&self) -> Vec<&Relation> {
+        match self {
+            Self::Scan(_) => Vec::new(),
+            Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } | Self::Group { input, keys: _, aggregates: _ } => vec![input],
+            Self::Join { kind: _, left, right, on: _ } => vec![left, right],
+        }
+    }
+
+    /// The expressions that it evaluates itself.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Self::Scan(_) => Vec::new(),
+            Self::Filter { input: _, predicate } => vec![predicate],
+            Self::Project { input: _, columns } => columns.iter().map(|(_, expr)| expr).collect(),
+            Self::Join { kind: _, left: _, right: _, on } => on.iter().collect(),
+            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().flat_map(|(_, aggregate)| aggregate.reads()).collect(),
+        }
+    }
+
+    /// The columns that come into being here.
+    pub fn made(&self) -> Vec<ColumnId> {
+        match self {
+            Self::Scan(scan) => scan.columns.clone(),
+            Self::Filter { .. } | Self::Join { .. } => Vec::new(),
+            Self::Project { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().map(|(id, _)| *id).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -177,6 +226,18 @@ pub struct Aggregate {
     pub filter: Option<Expr>,
     /// PostgreSQL's result type.
     pub data_type: Type,
+}
+
+impl Aggregate {
+    /// The expressions it reads, its FILTER among them.
+    pub fn reads(&self) -> Vec<&Expr> {
+        let Self { operation, filter, data_type: _ } = self;
+        let argument = match operation {
+            Operation::CountRows => None,
+            Operation::Count(e) | Operation::CountDistinct(e) | Operation::Sum(e) | Operation::Average(e) => Some(e),
+        };
+        argument.into_iter().chain(filter).collect()
+    }
 }
 
 /// A group key: an expression below the cut.
