@@ -10,6 +10,7 @@ mod harness;
 mod invariants;
 mod ledger;
 mod neighbour;
+mod oracle;
 mod policy;
 mod postgres;
 mod road;
