@@ -15,6 +15,9 @@ use crate::refusal::{Refusal, sqlstate};
 /// Parts of an expression that were resolved before it, by their place in the text: aggregates of a group.
 pub(super) type Given = Vec<(*const ast::Expr, Expr)>;
 
+/// Columns with their definitions.
+type Computed = Vec<(ColumnId, Expr)>;
+
 /// One GROUP BY while its SELECT is resolved.
 struct Grouping {
     keys: Vec<(Expr, ColumnId)>,
@@ -91,9 +94,9 @@ impl Resolver<'_> {
         scope: &Scope,
         given: &Given,
         mut grouping: Option<&mut Grouping>,
-    ) -> Result<(Vec<(ColumnId, Expr)>, Vec<Named>), Refusal> {
+    ) -> Result<(Computed, Vec<Named>), Refusal> {
         let mut named: Vec<Named> = Vec::new();
-        let mut computed: Vec<(ColumnId, Expr)> = Vec::new();
+        let mut computed = Computed::new();
         for item in &select.projection {
             let (values, name) = match item {
                 ast::SelectItem::Wildcard(options) if *options == ast::WildcardAdditionalOptions::default() => {
