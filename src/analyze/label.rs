@@ -4,7 +4,7 @@ use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
 use super::rows::{always_true, computed_columns, holds_unique_key};
-use super::step::{check_key, range};
+use super::step::{check_aggregate, check_key, range};
 use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
@@ -85,6 +85,7 @@ impl Labels<'_> {
         let rows = if holds_unique_key(&input, self.policy, |id| keys.contains(&id)) { 1 } else { lineage.rows_per_unit };
         let always: Vec<Expr> = always_true(&input).iter().map(|c| inline(c, &computed)).collect();
         for (id, aggregate) in &aggregates {
+            check_aggregate(aggregate, self.policy, self.columns)?;
             let filter = aggregate.filter.as_ref().map(|f| inline(f, &computed));
             let conditions = always.iter().chain(&filter).flat_map(Expr::conjuncts).collect();
             let ranges = Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions };

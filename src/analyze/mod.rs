@@ -15,7 +15,7 @@ pub use range::cast as cast_range;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Query, Relation, Release, TableId};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Node, Operation, Query, Relation, Release, TableId};
 use interval::Interval;
 use range::Ranges;
 use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables};
@@ -157,7 +157,7 @@ fn bound(
     let operation = match operation {
         Operation::CountRows => BoundedOperation::CountRows,
         Operation::Count(argument) => BoundedOperation::Count { argument: argument.clone(), nullable: nullability.may_be_null(argument) },
-        Operation::CountDistinct(argument) => {
+        Operation::Distinct(Distinct::Value(argument)) => {
             let (unit, condition) = counted_unit(argument, lineage, policy)?;
             debug_assert!(lineage.units.contains(&unit));
             if let Some(condition) = condition {
@@ -173,8 +173,19 @@ fn bound(
             range: finite(argument, ranges, "AVG")?,
             nullable: nullability.may_be_null(argument),
         },
+        Operation::Distinct(Distinct::Row(_)) => return Err(unbounded("COUNT(DISTINCT …) of a row")),
+        Operation::Variance { .. } => return Err(unbounded("VARIANCE and STDDEV")),
+        Operation::Paired { .. } => return Err(unbounded("a statistic of pairs")),
+        Operation::Extreme { .. } => return Err(unbounded("MIN and MAX")),
+        Operation::Quantile { .. } => return Err(unbounded("PERCENTILE_CONT and PERCENTILE_DISC")),
+        Operation::Mode(_) => return Err(unbounded("MODE()")),
+        Operation::Truth { .. } => return Err(unbounded("BOOL_AND and BOOL_OR")),
     };
     Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
+}
+
+fn unbounded(what: &str) -> Refusal {
+    Refusal::unsupported(what).hint("COUNT, SUM and AVG are answered.")
 }
 
 /// COUNT(DISTINCT unit), also as COUNT(DISTINCT CASE WHEN condition THEN unit END).

@@ -6,9 +6,10 @@ use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name};
 use super::cut::is_distinct_rows;
 use super::expression::Expressions;
+use super::operation::{Aggregate, Operation};
 use super::query::item_expr;
 use super::scope::{Named, Scope, name_of, names_of};
-use super::tree::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Relation};
+use super::tree::{ColumnId, ColumnInfo, Expr, Node, Relation};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 
@@ -259,17 +260,23 @@ fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
         Operation::Sum(argument) if argument.data_type == Type::Float4 => {
             return Err(Refusal::unsupported(format!("{name}() of type real within one group of rows")).hint("Cast the value to double precision."));
         }
-        Operation::Sum(argument) if is_float(&argument) => (Operation::Sum(argument.cast(numeric.clone())), numeric),
-        Operation::Average(argument) if is_float(&argument) => (Operation::Average(argument.cast(numeric.clone())), numeric),
-        other @ (Operation::CountRows | Operation::Count(_) | Operation::CountDistinct(_) | Operation::Sum(_) | Operation::Average(_)) => {
+        Operation::Sum(value) if is_float(&value) => (Operation::Sum(value.cast(numeric.clone())), numeric),
+        Operation::Average(value) if is_float(&value) => (Operation::Average(value.cast(numeric.clone())), numeric),
+        Operation::Variance { value, kind } if is_float(&value) => (Operation::Variance { value: value.cast(numeric.clone()), kind }, numeric),
+        Operation::Quantile { .. } | Operation::Mode(_) | Operation::Paired { .. } => {
+            return Err(Refusal::unsupported(format!("{name}() within one group of rows"))
+                .hint("COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, VARIANCE and STDDEV are computed within one unit's rows."));
+        }
+        other @ (Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_)) => {
             (other, data_type)
         }
+        other @ (Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. }) => (other, data_type),
     };
     Ok(Aggregate { operation, filter, data_type })
 }
 
 fn is_count(operation: &Operation) -> bool {
-    matches!(operation, Operation::CountRows | Operation::Count(_) | Operation::CountDistinct(_))
+    matches!(operation, Operation::CountRows | Operation::Count(_) | Operation::Distinct(_))
 }
 
 /// A column that no table holds.

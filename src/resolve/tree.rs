@@ -3,6 +3,7 @@
 use sqlparser::ast;
 
 use super::catalogue::Function;
+use super::operation::Aggregate;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 
@@ -204,39 +205,6 @@ impl Expr {
             Node::Literal(value) => value.as_ref(),
             Node::Column(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
         }
-    }
-}
-
-/// What an aggregate computes.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Operation {
-    CountRows,
-    /// Rows where the expression is not NULL.
-    Count(Expr),
-    /// Distinct values of a column, which must be the unit.
-    CountDistinct(Expr),
-    Sum(Expr),
-    Average(Expr),
-}
-
-/// One aggregate of a release, with its FILTER.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Aggregate {
-    pub operation: Operation,
-    pub filter: Option<Expr>,
-    /// PostgreSQL's result type.
-    pub data_type: Type,
-}
-
-impl Aggregate {
-    /// The expressions it reads, its FILTER among them.
-    pub fn reads(&self) -> Vec<&Expr> {
-        let Self { operation, filter, data_type: _ } = self;
-        let argument = match operation {
-            Operation::CountRows => None,
-            Operation::Count(e) | Operation::CountDistinct(e) | Operation::Sum(e) | Operation::Average(e) => Some(e),
-        };
-        argument.into_iter().chain(filter).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use super::relation::{Flat, Relations, typed};
 use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, Operation, Relation};
+use crate::resolve::{Aggregate, ColumnId, Distinct, End, Expr, Operation, Quantifier, Relation, Spread};
 
 impl Relations<'_> {
     /// GROUP BY: keys keep their identity and clamps, in one spelling for all equal values.
@@ -37,15 +37,31 @@ impl Relations<'_> {
 
 /// One aggregate over the rows of a group.
 fn within(aggregate: &Aggregate, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
-    let Aggregate { operation, filter, data_type: _ } = aggregate;
+    let Aggregate { operation, filter, data_type } = aggregate;
     let filter = filter.as_ref().map(|f| expressions.condition(f)).transpose()?;
+    let of = |name: &str, value: &Expr| Ok::<_, Refusal>(sql::aggregate(name, Some(expressions.emit(value)?.0), filter.clone()));
     Ok(match operation {
         Operation::CountRows => sql::aggregate("count", None, filter),
-        Operation::Count(argument) => sql::aggregate("count", Some(expressions.presence(argument)?), filter),
+        Operation::Count(value) => sql::aggregate("count", Some(expressions.presence(value)?), filter),
         // A bare column is counted as it is stored: its clamp would make one of two values.
-        Operation::CountDistinct(argument) => sql::distinct(sql::aggregate("count", Some(expressions.presence(argument)?), filter)),
-        Operation::Sum(argument) => sql::aggregate("sum", Some(expressions.emit(argument)?.0), filter),
-        Operation::Average(argument) => sql::aggregate("avg", Some(expressions.emit(argument)?.0), filter),
+        Operation::Distinct(Distinct::Value(value)) => sql::distinct(sql::aggregate("count", Some(expressions.presence(value)?), filter)),
+        Operation::Distinct(Distinct::Row(values)) => {
+            let row = values.iter().map(|value| expressions.presence(value)).collect::<Result<_, _>>()?;
+            sql::distinct(sql::aggregate("count", Some(ast::Expr::Tuple(row)), filter))
+        }
+        Operation::Sum(value) => of("sum", value)?,
+        Operation::Average(value) => of("avg", value)?,
+        Operation::Variance { value, kind: Spread::VariancePopulation } => of("var_pop", value)?,
+        Operation::Variance { value, kind: Spread::VarianceSample } => of("var_samp", value)?,
+        Operation::Variance { value, kind: Spread::DeviationPopulation } => of("stddev_pop", value)?,
+        Operation::Variance { value, kind: Spread::DeviationSample } => of("stddev_samp", value)?,
+        Operation::Extreme { value, end: End::Least } => one_spelling(of("min", value)?, data_type),
+        Operation::Extreme { value, end: End::Greatest } => one_spelling(of("max", value)?, data_type),
+        Operation::Truth { value, of: Quantifier::All } => of("bool_and", value)?,
+        Operation::Truth { value, of: Quantifier::Any } => of("bool_or", value)?,
+        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode(_) => {
+            return Err(Refusal::unsupported("this aggregate within one group of rows"));
+        }
     })
 }
 

@@ -33,11 +33,22 @@ fn grouped(grammar: &mut Grammar<'_>, base: &str, condition: &str) -> String {
         1 => format!(" HAVING sum(x.ni) <> {}", grammar.random.below(3)),
         _ => String::new(),
     };
+    let variant = grammar.random.below(6);
     let made = |name: &str| {
         if keys.contains(&name) {
             return format!("x.{name}");
         }
         match name {
+            "tx" if variant < 3 => "max(x.tx)".to_owned(),
+            "dd" if variant < 2 => "min(x.dd)".to_owned(),
+            "tt" if variant < 2 => "max(x.tt)".to_owned(),
+            "nn" if variant % 3 == 1 => "min(x.nn)".to_owned(),
+            "g8" if variant % 3 == 1 => "max(x.g8)".to_owned(),
+            "f8" if variant % 3 == 2 => "stddev_samp(x.f8)".to_owned(),
+            "nb" if variant % 3 == 2 => format!("variance({n})"),
+            "b" if variant % 3 == 2 => "bool_and(x.b)".to_owned(),
+            "i8" if variant % 3 == 2 => format!("max({i}){filter}"),
+            "j8" if variant % 3 == 2 => "count(DISTINCT (x.tx, x.nn))".to_owned(),
             "s2" => "count(x.d)::smallint".to_owned(),
             "i4" => format!("(count(*){filter})::int"),
             "j4" => format!("sum({i}){filter}::int"),
