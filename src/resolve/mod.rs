@@ -1,6 +1,7 @@
 //! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the analyst's outer query above it. Hidden tables and columns do not exist.
 
 mod aggregate;
+mod apart;
 pub mod catalogue;
 mod cut;
 mod expression;
@@ -13,7 +14,7 @@ mod outer;
 mod probe;
 mod query;
 mod scope;
-mod shape;
+
 mod step;
 mod tree;
 

@@ -9,7 +9,7 @@ use super::Resolver;
 use super::aggregate::contains_aggregate;
 use super::probe;
 use super::scope::{name_of, names_of};
-use super::shape::Rows;
+use super::apart::Rows;
 use super::tree::TableId;
 use crate::policy::Protection;
 use crate::refusal::{Refusal, sqlstate};
