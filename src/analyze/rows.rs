@@ -9,7 +9,7 @@ pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
     let mut found: Vec<(ColumnId, Expr)> = relation.inputs().into_iter().flat_map(computed_columns).collect();
     match relation {
         Relation::Project { input: _, columns } => found.extend(columns.iter().cloned()),
-        Relation::Scan(_) | Relation::Filter { .. } | Relation::Join { .. } | Relation::Group { .. } => {}
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Join { .. } | Relation::Group { .. } => {}
     }
     found
 }
@@ -22,7 +22,7 @@ pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId
             found.extend(null_extended(left, extended));
             found.extend(null_extended(right, extended || *kind == JoinKind::Left));
         }
-        Relation::Scan(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {
             found.extend(relation.inputs().into_iter().flat_map(|input| null_extended(input, extended)));
         }
     }
@@ -32,7 +32,7 @@ pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId
 /// Conjuncts that hold for every row of the relation.
 pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
     match relation {
-        Relation::Scan(_) => Vec::new(),
+        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
         // What holds for every row of a group holds for the group's keys.
         Relation::Project { input, columns: _ } | Relation::Group { input, keys: _, aggregates: _ } => always_true(input),
@@ -50,7 +50,7 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
 pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     match relation {
         Relation::Scan(scan) => vec![scan.table],
-        Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Group { .. } => {
+        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Group { .. } => {
             relation.inputs().into_iter().flat_map(scanned_tables).collect()
         }
     }
@@ -76,6 +76,6 @@ pub(super) fn grouped_by_unit(relation: &Relation, lineage: &Lineage) -> bool {
     match relation {
         Relation::Group { input: _, keys, aggregates: _ } => matches!(keys.as_slice(), [key] if lineage.units.contains(key)),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => grouped_by_unit(input, lineage),
-        Relation::Scan(_) | Relation::Join { .. } => false,
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Join { .. } => false,
     }
 }

@@ -95,7 +95,9 @@ impl Resolver<'_> {
         let mut environment = environment.clone();
         for cte in with.iter().flat_map(|w| &w.cte_tables) {
             let rows = self.rows_of(&cte.query, &environment)?;
-            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), rows);
+            // Only what its rows are is read of this one.
+            let opened = (!rows.private).then(|| cte.clone());
+            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), rows, opened);
         }
         Ok(environment)
     }

@@ -7,9 +7,9 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::aggregate::contains_aggregate;
+use super::apart::Rows;
 use super::probe;
 use super::scope::{name_of, names_of};
-use super::apart::Rows;
 use super::tree::TableId;
 use crate::policy::Protection;
 use crate::refusal::{Refusal, sqlstate};
@@ -20,12 +20,14 @@ pub struct Environment(Option<Rc<Definition>>);
 
 #[derive(Debug)]
 pub struct Definition {
-    name: String,
+    pub name: String,
     pub cte: ast::Cte,
     /// What was in scope where it was defined.
     pub environment: Environment,
     /// What its rows are. Rows of private tables are used by inlining, never printed.
     pub rows: Rows,
+    /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
+    pub opened: Option<ast::Cte>,
     outside: Environment,
 }
 
@@ -41,8 +43,13 @@ impl Environment {
         None
     }
 
-    pub(super) fn with(&self, name: String, cte: ast::Cte, rows: Rows) -> Self {
-        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), rows, outside: self.clone() })))
+    pub(super) fn with(&self, name: String, cte: ast::Cte, rows: Rows, opened: Option<ast::Cte>) -> Self {
+        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), rows, opened, outside: self.clone() })))
+    }
+
+    /// Every definition in scope, innermost first.
+    pub fn definitions(&self) -> impl Iterator<Item = Rc<Definition>> {
+        std::iter::successors(self.0.clone(), |definition| definition.outside.0.clone())
     }
 }
 
@@ -86,7 +93,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
+    pub(super) fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
         let Some(ast::With { with_token, recursive, cte_tables }) = with else { return Ok((None, environment.clone())) };
         if *recursive {
             return Err(Refusal::unsupported("WITH RECURSIVE"));
@@ -101,12 +108,14 @@ impl Resolver<'_> {
             let name = name_of(&alias.name)?;
             reserved(&name)?;
             let rows = self.rows_of(query, &environment)?;
+            let mut opened = None;
             if !rows.private {
                 let query = Box::new(self.open_query(query, &environment)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
-                kept.push(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
+                opened = Some(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
             }
-            environment = environment.with(name, cte.clone(), rows);
+            kept.extend(opened.clone());
+            environment = environment.with(name, cte.clone(), rows, opened);
         }
         let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: false, cte_tables: kept });
         Ok((with, environment))
@@ -200,6 +209,11 @@ impl Resolver<'_> {
             Protection::Private(_) => true,
             Protection::Public => false,
         }
+    }
+
+    /// Whether the query's rows are rows of private tables: selected, filtered, renamed and grouped within units.
+    pub(super) fn selects_private_rows(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
+        Ok(self.rows_of(query, environment)?.private)
     }
 }
 

@@ -214,6 +214,7 @@ impl Grouping {
                 Node::Column(id)
             }
             Node::Literal(value) => Node::Literal(value),
+            Node::Constant(id) => Node::Constant(id),
             Node::Call { function, arguments } => Node::Call { function, arguments: all(arguments)? },
             Node::Cast(inner) => Node::Cast(Box::new(self.regrouped(*inner, resolver)?)),
             Node::Case { branches, otherwise } => {

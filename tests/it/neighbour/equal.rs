@@ -88,6 +88,8 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("(SELECT * FROM visits WHERE i4 > 3) v", &["v"]),
     (PER_PERSON, &["v"]),
     (PER_PERSON_AND_KIND, &["v"]),
+    ("visits v JOIN (SELECT kd AS k, count(*) AS n FROM visits GROUP BY kd HAVING count(*) > 1) m ON m.k = v.kd AND v.ni < m.n", &["v"]),
+    ("people p LEFT JOIN (SELECT ni AS k, count(*) AS n FROM people GROUP BY ni) m ON m.k = p.ni", &["p"]),
 ];
 
 /// Keys whose every value is known without the data; of a step's columns those of few values only.
