@@ -90,7 +90,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     // What the budget does not cover never reaches the tables.
     let mut refused = None;
     for _ in 0..1000 {
-        let asker = pgveil::engine::Asker { epsilon: Some(1.0), ..Veil::asker() };
+        let asker = pgveil::engine::Asker { wishes: Veil::wishes(1.0), ..Veil::asker() };
         match veil.engine.answer(&asker, &query(WOMEN), &[], &[], &[Format::Text], CancellationToken::new()).await {
             Ok(_) => {}
             Err(error) => {
@@ -111,7 +111,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     };
     let (scanned, paid) = (scans().await, spent(&veil).await);
     assert!(scanned > 0, "answered queries are counted");
-    let asker = pgveil::engine::Asker { epsilon: Some(1.0), ..Veil::asker() };
+    let asker = pgveil::engine::Asker { wishes: Veil::wishes(1.0), ..Veil::asker() };
     let again = veil.engine.answer(&asker, &query(WOMEN), &[], &[], &[Format::Text], CancellationToken::new()).await;
     assert!(matches!(again, Err(Error::Ledger(_))), "{again:?}");
     assert_eq!(scans().await, scanned, "no refused query read the table");
