@@ -13,7 +13,7 @@ pub use range::cast as cast_range;
 use crate::policy::{Policy, Protection, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Query, Relation, Release, TableId};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, JoinKind, Node, Operation, Query, Relation, Release, TableId};
 use interval::Interval;
 use range::Ranges;
 
@@ -152,7 +152,7 @@ fn bound(
     let operation = match operation {
         Operation::CountRows => BoundedOperation::CountRows,
         Operation::Count(argument) => BoundedOperation::Count { argument: argument.clone(), nullable: nullability.may_be_null(argument) },
-        Operation::CountDistinct(argument) => {
+        Operation::Distinct(Distinct::Value(argument)) => {
             let (unit, condition) = counted_unit(argument, lineage, policy)?;
             debug_assert!(lineage.units.contains(&unit));
             if let Some(condition) = condition {
@@ -168,8 +168,19 @@ fn bound(
             range: finite(argument, ranges, "AVG")?,
             nullable: nullability.may_be_null(argument),
         },
+        Operation::Distinct(Distinct::Row(_)) => return Err(unbounded("COUNT(DISTINCT …) of a row")),
+        Operation::Variance { .. } => return Err(unbounded("VARIANCE and STDDEV")),
+        Operation::Paired { .. } => return Err(unbounded("a statistic of pairs")),
+        Operation::Extreme { .. } => return Err(unbounded("MIN and MAX")),
+        Operation::Quantile { .. } => return Err(unbounded("PERCENTILE_CONT and PERCENTILE_DISC")),
+        Operation::Mode(_) => return Err(unbounded("MODE()")),
+        Operation::Truth { .. } => return Err(unbounded("BOOL_AND and BOOL_OR")),
     };
     Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
+}
+
+fn unbounded(what: &str) -> Refusal {
+    Refusal::unsupported(what).hint("COUNT, SUM and AVG are answered.")
 }
 
 /// COUNT(DISTINCT unit), also as COUNT(DISTINCT CASE WHEN condition THEN unit END).

@@ -7,10 +7,11 @@ use super::aggregate::{aggregate, aggregate_name, contains_aggregate};
 use super::expression::bare_name;
 use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
+use super::operation::Aggregate;
 use super::outer::{Above, quoted};
 use super::query::{Environment, item_expr};
 use super::scope::{Scope, name_of};
-use super::tree::{Aggregate, Key, Release, aggregate_column, key_column, release_alias};
+use super::tree::{Key, Release, aggregate_column, key_column, release_alias};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most keys and aggregates of one release.

@@ -8,6 +8,7 @@ mod from;
 pub mod literal;
 mod naming;
 mod open;
+mod operation;
 mod outer;
 mod probe;
 mod query;
@@ -16,9 +17,9 @@ mod tree;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
+pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
 pub use tree::{
-    Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Key, Node, Operation, Query, Relation, Release, Scan, TableId, aggregate_column, key_column,
-    release_alias,
+    ColumnId, ColumnInfo, Expr, JoinKind, Key, Node, Query, Relation, Release, Scan, TableId, aggregate_column, key_column, release_alias,
 };
 
 use crate::parse;

@@ -3,6 +3,7 @@
 use sqlparser::ast;
 
 use super::catalogue::Function;
+use super::operation::Aggregate;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 
@@ -156,27 +157,6 @@ impl Expr {
             Node::Column(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
         }
     }
-}
-
-/// What an aggregate computes.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Operation {
-    CountRows,
-    /// Rows where the expression is not NULL.
-    Count(Expr),
-    /// Distinct values of a column, which must be the unit.
-    CountDistinct(Expr),
-    Sum(Expr),
-    Average(Expr),
-}
-
-/// One aggregate of a release, with its FILTER.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Aggregate {
-    pub operation: Operation,
-    pub filter: Option<Expr>,
-    /// PostgreSQL's result type.
-    pub data_type: Type,
 }
 
 /// A group key: an expression below the cut.

@@ -4,6 +4,7 @@ mod attack;
 mod catalog;
 mod cli;
 mod clients;
+mod corpus;
 mod crash;
 mod golden;
 mod harness;
