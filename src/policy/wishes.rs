@@ -171,7 +171,8 @@ impl Wishes {
 /// 42704, with the names there are.
 pub fn unknown(name: &str) -> Refusal {
     let names: Vec<&str> = WISHES.iter().map(|wish| wish.name).collect();
-    Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\"")).hint(format!("The settings of pgveil are {}.", names.join(", ")))
+    Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\""))
+        .hint(format!("The settings of pgveil are {}.", names.join(", ")))
 }
 
 fn optional<T>(text: &str, read: impl FnOnce(&str) -> Result<T, Refusal>) -> Result<Option<T>, Refusal> {

@@ -71,9 +71,12 @@ impl Needs {
         let most = policy.privacy.epsilon_max;
         if whole > most {
             let need = if whole.is_finite() { format!("epsilon {whole:.3}") } else { "more epsilon than can be counted".to_owned() };
-            return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("pgveil.target_error needs {need} for this query, and at most {most} may be spent on one"))
-                .detail("Nothing was charged. The data owner's policy sets the ceiling.")
-                .hint("Wish for a larger error, or ask for fewer groups and aggregates."));
+            return Err(Refusal::new(
+                sqlstate::INVALID_PARAMETER_VALUE,
+                format!("pgveil.target_error needs {need} for this query, and at most {most} may be spent on one"),
+            )
+            .detail("Nothing was charged. The data owner's policy sets the ceiling.")
+            .hint("Wish for a larger error, or ask for fewer groups and aggregates."));
         }
         Ok(own)
     }

@@ -144,7 +144,8 @@ impl Service for Double {
             if sql.contains("sleepy") {
                 tokio::time::sleep(Duration::from_millis(400)).await;
             }
-            let notices = if sql.contains("noted") && asker.wishes.notices != Notices::Off { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
+            let notices =
+                if sql.contains("noted") && asker.wishes.notices != Notices::Off { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
             Ok(Answer { columns: columns(&sql, asker), rows: rows(&sql, asker, arguments, formats), notices })
         };
         self.finished.fetch_add(1, Ordering::SeqCst);
