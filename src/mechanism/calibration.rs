@@ -165,7 +165,7 @@ pub fn loss_laplace(epsilon: Fixed) -> Loss {
 }
 
 /// `quantile`(e^epsilon / (1 + e^epsilon)): the x with P(|N| <= x) = tanh(epsilon / 2), by whichever side keeps its digits.
-pub(super) fn half_mu(epsilon: f64) -> f64 {
+fn half_mu(epsilon: f64) -> f64 {
     if epsilon < 1.0 { centred_quantile((0.5 * epsilon).tanh()) } else { isf(1.0 / (1.0 + epsilon.exp())) }
 }
 

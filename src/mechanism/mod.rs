@@ -14,7 +14,6 @@ mod noise;
 pub mod normal;
 mod random;
 pub mod samplers;
-mod selection;
 mod threshold;
 
 pub use account::{Accounting, Cap, CapError};
@@ -25,7 +24,6 @@ pub use loss::{Fixed, Loss, Mu};
 pub use noise::{Noise, Sampler};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
-pub use selection::{Eta, Scores, Target, frequencies, loss_choices, ranks};
 pub use threshold::{Presence, ThresholdError, threshold};
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::random::Randomness;
 use super::samplers::{SampleError, discrete_laplace, rounded_gaussian};
-use super::selection::Scores;
 
 /// A law of noise on the integers; the unit is one step of the lattice that the noised integer lives on.
 ///
@@ -47,21 +46,11 @@ pub trait Sampler {
     /// # Errors
     /// [`SampleError`] where the random source fails; nothing is released then.
     fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError>;
-
-    /// One independent choice of a point.
-    ///
-    /// # Errors
-    /// [`SampleError`] where the random source fails; nothing is released then.
-    fn choose(&mut self, scores: &Scores) -> Result<u64, SampleError>;
 }
 
 impl<R: Randomness> Sampler for R {
     fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {
         noise.sample(self)
-    }
-
-    fn choose(&mut self, scores: &Scores) -> Result<u64, SampleError> {
-        scores.choose(self)
     }
 }
 

@@ -239,11 +239,6 @@ impl Sampler for Counted {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.sample(noise)
     }
-
-    fn choose(&mut self, scores: &pgveil::mechanism::Scores) -> Result<u64, SampleError> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.choose(scores)
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

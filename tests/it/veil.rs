@@ -20,10 +20,6 @@ impl Sampler for Silent {
     fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
         Ok(0)
     }
-
-    fn choose(&mut self, scores: &pgveil::mechanism::Scores) -> Result<u64, SampleError> {
-        Ok(scores.best())
-    }
 }
 
 pub struct Veil {

@@ -24,10 +24,6 @@ impl Sampler for Silent {
     fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
         Ok(0)
     }
-
-    fn choose(&mut self, scores: &pgveil::mechanism::Scores) -> Result<u64, SampleError> {
-        Ok(scores.best())
-    }
 }
 
 async fn engine(world: &World, directory: &std::path::Path) -> Engine {
