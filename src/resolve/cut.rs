@@ -140,7 +140,7 @@ impl Resolver<'_> {
     }
 
     /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
-    fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<(Vec<Key>, Vec<Vec<usize>>), Refusal> {
+    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<(Vec<Key>, Vec<Vec<usize>>), Refusal> {
         let sets = if is_distinct_rows(select) {
             let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"));
             vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
@@ -219,7 +219,7 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
 }
 
 /// PostgreSQL's order: an ordinal; a column in scope; an output name; an expression.
-fn group_expression<'s>(expr: &'s ast::Expr, select: &'s ast::Select, scope: &Scope) -> Result<&'s ast::Expr, Refusal> {
+pub(super) fn group_expression<'s>(expr: &'s ast::Expr, select: &'s ast::Select, scope: &Scope) -> Result<&'s ast::Expr, Refusal> {
     if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) = expr {
         let position = text.parse::<usize>().ok().filter(|p| (1..=select.projection.len()).contains(p));
         return position

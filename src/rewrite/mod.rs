@@ -1,5 +1,6 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
+mod aim;
 mod cast;
 mod constants;
 mod describe;
@@ -17,6 +18,7 @@ mod price;
 mod relation;
 mod rolled;
 pub mod sql;
+mod step;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
@@ -201,8 +203,15 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let share = layouts.iter().map(partials::Partials::statements).sum::<usize>().max(1);
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
+    let mut needs = aim::Needs::default();
     for (release, layout) in analyzed.releases().iter().zip(layouts) {
-        let plan = rewrite_release(release, analyzed, policy, terms, layout, share)?;
+        let mut plan = rewrite_release(release, analyzed, policy, terms, layout.clone(), share)?;
+        if let Some(target) = terms.wishes.target_error
+            && !plan.statements().is_empty()
+        {
+            let epsilon = needs.add(aim::factor(&plan, target)?, terms, share, policy)?;
+            plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, layout, 1)?;
+        }
         loss = plan
             .loss()
             .and_then(|own| loss.compose(own))
@@ -315,22 +324,11 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 }
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
-    match relation {
-        Relation::Scan(_) | Relation::Constants(_) => {}
-        Relation::Filter { input, predicate } => {
-            needed.extend(predicate.columns());
-            read_by(input, needed);
-        }
-        Relation::Project { input, columns } => {
-            columns.iter().for_each(|(_, e)| needed.extend(e.columns()));
-            read_by(input, needed);
-        }
-        Relation::Join { kind: _, left, right, on } => {
-            on.iter().for_each(|e| needed.extend(e.columns()));
-            read_by(left, needed);
-            read_by(right, needed);
-        }
+    relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
+    if let Relation::Group { input: _, keys, aggregates: _ } = relation {
+        needed.extend(keys);
     }
+    relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 
 fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle], policy: &Policy) -> [u8; 32] {

@@ -102,7 +102,7 @@ pub struct Centred {
 }
 
 /// The vector of one release.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Partials {
     pub coordinates: Vec<Partial>,
     pub measures: Vec<Measure>,

@@ -277,7 +277,7 @@ impl Rows<'_> {
         };
         let groups = group_columns(self.release);
         let mut projection = self.shown(groups.clone());
-        projection.push(sql::aliased(sql::cast(sql::aggregate_distinct("count", subject), &Type::Text), "v0"));
+        projection.push(sql::aliased(sql::cast(sql::distinct(sql::aggregate("count", Some(subject), None)), &Type::Text), "v0"));
         let keys = groups.iter().map(|name| sql::column("s", name)).collect();
         sql::select(projection, vec![sql::tables(sql::derived(from, "s"))], None, keys)
     }

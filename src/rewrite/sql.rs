@@ -185,14 +185,12 @@ pub fn aggregate(function: &str, argument: Option<ast::Expr>, filter: Option<ast
     ast::Expr::Function(call)
 }
 
-/// An aggregate of the unlike values of `argument`.
-pub fn aggregate_distinct(function: &str, argument: ast::Expr) -> ast::Expr {
-    let mut call = function_of(function, Vec::new());
-    call.args = ast::FunctionArguments::List(ast::FunctionArgumentList {
-        duplicate_treatment: Some(ast::DuplicateTreatment::Distinct),
-        args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))],
-        clauses: Vec::new(),
-    });
+/// The same aggregate over distinct arguments.
+pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
+    let ast::Expr::Function(mut call) = aggregate else { return aggregate };
+    if let ast::FunctionArguments::List(list) = &mut call.args {
+        list.duplicate_treatment = Some(ast::DuplicateTreatment::Distinct);
+    }
     ast::Expr::Function(call)
 }
 

@@ -8,6 +8,7 @@ mod mutants;
 mod named;
 mod parts;
 mod random;
+mod steps;
 mod total;
 mod world;
 
