@@ -48,7 +48,10 @@ pub fn count(noisy: i128, calibrated: &Calibrated) -> String {
 
 /// The noisy count, rounded to an integer; may be negative.
 fn counted(count: Count, of: &impl Fn(usize) -> Rational) -> BigInt {
-    let rows = of(count.rows);
+    let rows = match count.all {
+        Some(all) => of(count.rows).add(&of(all)).halved(),
+        None => of(count.rows),
+    };
     let rest = match count.nulls {
         Some(nulls) => rows.minus(&of(nulls)),
         None => rows,
@@ -82,6 +85,13 @@ struct Rational {
 }
 
 impl Rational {
+    fn add(&self, other: &Self) -> Self {
+        Self {
+            numerator: &self.numerator * &other.denominator + &other.numerator * &self.denominator,
+            denominator: &self.denominator * &other.denominator,
+        }
+    }
+
     fn minus(&self, other: &Self) -> Self {
         Self {
             numerator: &self.numerator * &other.denominator - &other.numerator * &self.denominator,

@@ -138,6 +138,7 @@ impl Words<'_> {
                 Partial::Lacks { filter: _, value: _, lattice } => product_step(lattice, lattice),
                 Partial::Products { filter: _, y: (_, y), x: (_, x) } => product_step(y, x),
                 Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
+                Partial::Flags { .. } => 0.5,
             };
             let deviation = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step;
             lines.push(format!("  v{i}: {}: {:?} noise, standard deviation {}", self.partial(coordinate), price.mechanism, significant(deviation)));
@@ -160,6 +161,7 @@ impl Words<'_> {
         };
         match partial {
             Partial::Rows { mask } => format!("rows{}", masked(mask)),
+            Partial::Flags { filter } => format!("flags of {}, centred", self.columns_of(filter)),
             Partial::Units { mask } => format!("units present{}", masked(mask)),
             Partial::Nulls { filter: _, value } => format!("rows without {}", self.columns_of(value)),
             Partial::Values { filter: _, value, lattice, centred } => {
@@ -206,7 +208,10 @@ pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
         let calibrated = price.calibrated[coordinate];
         calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32)
     };
-    let count = |c: &super::Count| of(c.rows).hypot(c.nulls.map_or(0.0, of));
+    let count = |c: &super::Count| {
+        let rows = c.all.map_or_else(|| of(c.rows), |all| of(c.rows).hypot(of(all)) / 2.0);
+        rows.hypot(c.nulls.map_or(0.0, of))
+    };
     Some(match measure {
         Measure::Count(c) => count(c),
         Measure::Sum { values, count: Some(c), lattice } => {

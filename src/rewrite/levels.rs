@@ -100,6 +100,11 @@ impl Levels<'_> {
         };
         match coordinate {
             Partial::Rows { mask } => rows(mask),
+            Partial::Flags { filter } => {
+                let met = rows(&Mask { filter: Some(filter.clone()), not_null: None })?;
+                let twice = sql::binary(sql::number("2"), B::Multiply, met);
+                Ok(sql::binary(twice, B::Minus, sql::aggregate("count", None, None)))
+            }
             Partial::Units { mask } if self.release.one_row_per_unit => rows(mask),
             Partial::Units { mask: Mask { filter: None, not_null: None } } => Ok(sql::number("1")),
             Partial::Units { mask } => {

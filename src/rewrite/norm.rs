@@ -1,6 +1,6 @@
 //! How long the vector of one row can be: the bound from which clips are chosen, and which a release of one row a unit rests on.
 //!
-//! The norm is bounded block by block, in units in which each coordinate is at most 1: a filter's row count weighs 1. Beside it each summed value weighs at most
+//! The norm is bounded block by block, in units in which each coordinate is at most 1: a filter's row count weighs 1, also as flags. Beside it each summed value weighs at most
 //! 1: where the value may be NULL its null count and its sum never speak for the same row, and what its square lacks, 1 - s^2, is small where the sum s is large:
 //! s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A product of two values weighs 1.
 
@@ -22,7 +22,7 @@ impl Partial {
     /// Largest magnitude of what one row (or one unit's presence) adds, in base lattice units.
     pub fn magnitude(&self) -> u64 {
         match self {
-            Self::Rows { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
+            Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
             Self::Values { lattice, centred: true, .. } => lattice.spread(),
             Self::Values { lattice, centred: false, .. } => lattice.magnitude(),
             Self::Lacks { filter: _, value: _, lattice } => lattice.products_with(lattice),
@@ -61,7 +61,7 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> (RowNorm, RowNorm)
         let own = weighed(at);
         match coordinate {
             Partial::Units { .. } => add(&mut presence, own),
-            Partial::Rows { .. } | Partial::Products { .. } => add(&mut row, own),
+            Partial::Rows { .. } | Partial::Flags { .. } | Partial::Products { .. } => add(&mut row, own),
             Partial::Nulls { filter, value } => {
                 // The larger of the pair is added where the sum stands; a null count without a sum stands for itself.
                 if !coordinates.iter().any(|c| is_sum_of(c, filter, value)) {

@@ -13,6 +13,8 @@ use crate::resolve::{ColumnInfo, Expr, Quantifier};
 pub enum Partial {
     /// 1 for each row of the mask.
     Rows { mask: Mask },
+    /// 1 for each row that meets the filter, -1 for each other: a count of all rows stands beside it.
+    Flags { filter: Expr },
     /// 1 for each row of the filter where the value is NULL.
     Nulls { filter: Option<Expr>, value: Expr },
     /// The value's integer, centred (`2 q - (lower + upper)`) or plain, for rows of the filter where it is not NULL.
@@ -32,10 +34,12 @@ pub struct Mask {
     pub not_null: Option<Expr>,
 }
 
-/// A number of rows, as noisy coordinates: `rows - nulls`.
+/// A number of rows, as noisy coordinates: `rows - nulls`, with `(rows + all) / 2` for `rows` where all rows are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     pub rows: usize,
+    /// The count of all rows, where `rows` is of flags.
+    pub all: Option<usize>,
     pub nulls: Option<usize>,
 }
 
@@ -144,21 +148,21 @@ impl Partials {
         let BoundedAggregate { filter, operation, data_type: _ } = aggregate;
         Ok(match operation {
             BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false } => {
-                let rows = self.coordinate(Partial::Rows { mask: Mask { filter: filter.clone(), not_null: None } });
-                Output::Measure(self.measure(Measure::Count(Count { rows, nulls: None })))
+                let count = self.rows_of(filter, all);
+                Output::Measure(self.measure(Measure::Count(count)))
             }
             BoundedOperation::Count { argument, nullable: true } => {
                 let count = if summed_with_nulls(argument, filter, all) && counts_every_row(filter, argument, all) {
                     self.count_of(argument, true, filter, all)
                 } else {
                     let mask = Mask { filter: filter.clone(), not_null: Some(argument.clone()) };
-                    Count { rows: self.coordinate(Partial::Rows { mask }), nulls: None }
+                    Count { rows: self.coordinate(Partial::Rows { mask }), all: None, nulls: None }
                 };
                 Output::Measure(self.measure(Measure::Count(count)))
             }
             BoundedOperation::CountUnits => {
                 let rows = self.coordinate(Partial::Units { mask: Mask { filter: filter.clone(), not_null: None } });
-                Output::Measure(self.measure(Measure::Count(Count { rows, nulls: None })))
+                Output::Measure(self.measure(Measure::Count(Count { rows, all: None, nulls: None })))
             }
             BoundedOperation::Sum { argument, range, nullable } => {
                 Output::Measure(self.sum(argument, *range, *nullable, filter, release, columns)?.0)
@@ -178,7 +182,7 @@ impl Partials {
                 Output::Dispersion { count: self.measure(Measure::Count(count)), sum, squares, range, kind: *kind }
             }
             BoundedOperation::Joint { y, y_range, x, x_range, kind } => {
-                let count = Count { rows: self.coordinate(Partial::Rows { mask: Mask { filter: filter.clone(), not_null: None } }), nulls: None };
+                let count = self.rows_of(filter, all);
                 let lattice = |value: &Expr, range: Interval| Lattice::new(&inline(value, &release.computed), range, columns);
                 let (y_lattice, x_lattice) = (lattice(y, *y_range)?, lattice(x, *x_range)?);
                 let (y_moments, x_moments) = (self.moments(y, y_lattice.clone(), count, filter), self.moments(x, x_lattice.clone(), count, filter));
@@ -188,8 +192,8 @@ impl Partials {
                 Output::Joint { count: self.measure(Measure::Count(count)), y: y_moments, x: x_moments, products, kind: *kind }
             }
             BoundedOperation::Truth(of) => {
-                let rows = self.coordinate(Partial::Rows { mask: Mask { filter: filter.clone(), not_null: None } });
-                Output::Truth { count: self.measure(Measure::Count(Count { rows, nulls: None })), of: *of }
+                let count = self.rows_of(filter, all);
+                Output::Truth { count: self.measure(Measure::Count(count)), of: *of }
             }
             BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => {
                 return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "an aggregate of a part has no coordinates"));
@@ -229,12 +233,27 @@ impl Partials {
     /// Rows where the value is not NULL: directly where nothing else needs the filter's rows, else as rows less nulls, which share the filter's count.
     fn count_of(&mut self, value: &Expr, nullable: bool, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
         if !nullable || counts_every_row(filter, value, all) {
-            let rows = self.coordinate(Partial::Rows { mask: Mask { filter: filter.clone(), not_null: None } });
+            let rows = self.rows_of(filter, all);
             let nulls = nullable.then(|| self.coordinate(Partial::Nulls { filter: filter.clone(), value: value.clone() }));
-            return Count { rows, nulls };
+            return Count { nulls, ..rows };
         }
         let mask = Mask { filter: filter.clone(), not_null: Some(value.clone()) };
-        Count { rows: self.coordinate(Partial::Rows { mask }), nulls: None }
+        Count { rows: self.coordinate(Partial::Rows { mask }), all: None, nulls: None }
+    }
+
+    /// All rows of a filter: as flags where all rows are counted anyway. A flag weighs as much as a count, and half of two noises has half the variance of one.
+    fn rows_of(&mut self, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
+        let whole = Partial::Rows { mask: Mask { filter: None, not_null: None } };
+        match filter {
+            Some(filter) if counts_all(all) => {
+                let rows = self.coordinate(Partial::Flags { filter: filter.clone() });
+                Count { rows, all: Some(self.coordinate(whole)), nulls: None }
+            }
+            filter => {
+                let mask = Mask { filter: filter.clone(), not_null: None };
+                Count { rows: self.coordinate(Partial::Rows { mask }), all: None, nulls: None }
+            }
+        }
     }
 
     fn coordinate(&mut self, partial: Partial) -> usize {
@@ -251,6 +270,12 @@ fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
         list.push(item);
         list.len() - 1
     })
+}
+
+/// COUNT(*) of all rows is asked.
+fn counts_all(all: &[BoundedAggregate]) -> bool {
+    all.iter()
+        .any(|a| a.filter.is_none() && matches!(a.operation, BoundedOperation::CountRows | BoundedOperation::Count { argument: _, nullable: false }))
 }
 
 /// Some other aggregate needs the number of all rows of the filter: COUNT(*), or the count beside another value.

@@ -8,9 +8,9 @@ SELECT count(ctid) FROM nls.women
 SELECT max(xmin::text::int) FROM nls.women
 SELECT array_agg(birth_year) FROM nls.women
 SELECT string_agg(race, ',') FROM nls.women
-SELECT max(birth_year) FROM nls.women
-SELECT mode() WITHIN GROUP (ORDER BY birth_year) FROM nls.women
-SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY birth_year) FROM nls.women
+SELECT max(race) FROM nls.women
+SELECT mode() WITHIN GROUP (ORDER BY woman_id) FROM nls.women
+SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY race) FROM nls.women
 SELECT json_agg(w) FROM nls.women w
 SELECT row_number() OVER () FROM nls.women
 SELECT sum(birth_year) OVER (ORDER BY woman_id) FROM nls.women
@@ -81,7 +81,6 @@ SELECT count(*) FROM nls.women a JOIN nls.women b ON a.birth_year = b.birth_year
 SELECT count(*) FROM nls.women a LEFT JOIN nls.interviews i ON i.year = 1968 WHERE a.woman_id = i.woman_id
 SELECT count(*) FROM nls.women a LEFT JOIN nls.women b ON a.woman_id = b.woman_id JOIN nls.women c ON c.woman_id = b.woman_id
 SELECT count(*) FROM nls.women a FULL JOIN nls.women b ON a.woman_id = b.woman_id
-SELECT count(DISTINCT i.woman_id) FROM nls.women w LEFT JOIN nls.interviews i ON w.woman_id = i.woman_id AND i.year = 1968
 SELECT count(*) FROM nls.industries n LEFT JOIN nls.interviews i USING (industry_code)
 -- functions that read more than their arguments
 SELECT count(*), query_to_xml('select * from nls.women', true, false, '') FROM nls.women
