@@ -3,6 +3,7 @@
 mod bind;
 mod chain;
 mod session;
+mod values;
 
 use std::ops::ControlFlow;
 
@@ -12,9 +13,10 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
-pub use bind::{Bound, parameter_type};
+pub use bind::{Bound, parameter_oid, parameter_type};
 pub use chain::with_room;
-pub use session::{Modes, Scope, Session};
+pub use session::{Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope, Session, Style};
+pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -28,6 +30,16 @@ pub enum Statement {
     Query(Query),
     /// `EXPLAIN [(FORMAT JSON)] query`: the plan alone, free.
     Explain(Query, ExplainFormat),
+    /// `DECLARE … CURSOR`: asks its query, and keeps the answer for FETCH.
+    Declare(Declare),
+    /// FETCH or MOVE: free.
+    Fetch(Fetch),
+    /// `PREPARE … AS query`: free.
+    Prepare(Prepare),
+    /// `EXECUTE …`: asks a prepared query with values.
+    Execute(Execute),
+    /// `COPY (query) TO STDOUT`: the answer as a stream.
+    Copy(Copy),
     /// About the session itself: answered at the edge, touches no table.
     Session(Session),
 }

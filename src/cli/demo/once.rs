@@ -45,6 +45,9 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                 }
                 println!();
             }
+            Statement::Declare(_) | Statement::Fetch(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::Copy(_) => {
+                return Err(unanswered());
+            }
             Statement::Session(session) => asker.epsilon = epsilon(session)?,
         }
     }
@@ -53,14 +56,16 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
 
 /// `SET pgveil.epsilon` is the one session statement that matters to an answer here.
 fn epsilon(session: crate::parse::Session) -> Result<Option<f64>, Refusal> {
-    let refused = |message: &str| Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Run pgveil demo without --once, and ask by psql.");
-    let crate::parse::Session::Set { scope: _, name, values } = session else {
-        return Err(refused("--once answers queries, EXPLAIN and SET pgveil.epsilon only"));
-    };
+    let crate::parse::Session::Set { scope: _, name, values } = session else { return Err(unanswered()) };
     if !name.eq_ignore_ascii_case("pgveil.epsilon") {
-        return Err(refused("--once knows the setting pgveil.epsilon only"));
+        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "--once knows the setting pgveil.epsilon only"));
     }
     let Some(values) = values else { return Ok(None) };
     let epsilon = values.first().and_then(|text| text.parse::<f64>().ok()).filter(|e| e.is_finite() && *e > 0.0);
     epsilon.map(Some).ok_or_else(|| Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "pgveil.epsilon must be a number above zero"))
+}
+
+fn unanswered() -> Refusal {
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "--once answers queries, EXPLAIN and SET pgveil.epsilon only")
+        .hint("Run pgveil demo without --once, and ask by psql.")
 }

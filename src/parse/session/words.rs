@@ -107,6 +107,26 @@ impl<'a> Words<'a> {
         token
     }
 
+    /// The tokens between a parenthesis that opens here and the one that closes it; `None` where none opens.
+    pub(super) fn parenthesized(&mut self) -> Result<Option<Vec<TokenWithSpan>>, Refusal> {
+        if !self.token(&Token::LParen) {
+            return Ok(None);
+        }
+        let mut inside = Vec::new();
+        let mut depth = 0_u32;
+        while let Some(token) = self.tokens.get(self.at) {
+            self.at += 1;
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => return Ok(Some(inside)),
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            inside.push((*token).clone());
+        }
+        Err(self.unexpected())
+    }
+
     /// What is left, for sqlparser.
     pub(super) fn rest(&self) -> Vec<TokenWithSpan> {
         self.tokens.iter().skip(self.at).map(|token| (*token).clone()).collect()
