@@ -9,7 +9,8 @@ use crate::engine::{ColumnDescription, Format, Service};
 use crate::parse::{CopyFormat, Force, Style};
 use crate::refusal::{Refusal, sqlstate};
 
-const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+/// No flags, no header extension.
+const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
 /// Writes rows in one COPY format.
 pub(super) struct Writer {
@@ -24,7 +25,10 @@ impl<S: Service> Connection<S> {
     pub(super) async fn stream(&mut self, writer: &Writer, reply: &Reply) -> Result<(), Stop> {
         self.channel.copy_out(writer.value_format(), writer.names.len());
         let rows = reply.rows.iter().map(|row| writer.row(row));
-        for data in writer.head().into_iter().chain(rows).chain(writer.tail()) {
+        let mut head = writer.signature();
+        for data in writer.header().into_iter().chain(rows).chain(writer.tail()) {
+            // Clients expect the signature and what follows it in one message, as PostgreSQL sends them.
+            let data = head.take().map_or_else(|| data.clone(), |head| [head, &data].concat().into());
             self.channel.copy_data(data);
             self.channel.relieve().await?;
         }
@@ -65,21 +69,21 @@ impl Writer {
         }
     }
 
-    /// What comes before the first row.
-    fn head(&self) -> Option<Bytes> {
+    fn signature(&self) -> Option<&'static [u8]> {
         match &self.format {
-            CopyFormat::Binary => {
-                let mut head = BytesMut::from(SIGNATURE);
-                // No flags, no header extension.
-                head.put_i32(0);
-                head.put_i32(0);
-                Some(head.freeze())
-            }
+            CopyFormat::Binary => Some(SIGNATURE),
+            CopyFormat::Text(_) | CopyFormat::Csv { .. } => None,
+        }
+    }
+
+    /// The line of names.
+    fn header(&self) -> Option<Bytes> {
+        match &self.format {
             CopyFormat::Text(style) if style.has_header => Some(self.line(style, |out, at| text(out, self.names[at].as_bytes(), style.delimiter))),
             CopyFormat::Csv { style, quote, escape, force: _ } if style.has_header => {
                 Some(self.line(style, |out, at| self.csv(out, self.names[at].as_bytes(), style, (*quote, *escape), false)))
             }
-            CopyFormat::Text(_) | CopyFormat::Csv { .. } => None,
+            CopyFormat::Binary | CopyFormat::Text(_) | CopyFormat::Csv { .. } => None,
         }
     }
 

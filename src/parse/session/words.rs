@@ -76,6 +76,10 @@ impl<'a> Words<'a> {
                 self.at += 1;
                 Some(text.clone())
             }
+            Some(Token::DollarQuotedString(text)) => {
+                self.at += 1;
+                Some(text.value.clone())
+            }
             _ => None,
         }
     }
