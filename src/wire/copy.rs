@@ -28,7 +28,10 @@ impl<S: Service> Connection<S> {
         let mut head = writer.signature();
         for data in writer.header().into_iter().chain(rows).chain(writer.tail()) {
             // Clients expect the signature and what follows it in one message, as PostgreSQL sends them.
-            let data = head.take().map_or_else(|| data.clone(), |head| [head, &data].concat().into());
+            let data = match head.take() {
+                Some(head) => Bytes::from([head, &data].concat()),
+                None => data,
+            };
             self.channel.copy_data(data);
             self.channel.relieve().await?;
         }

@@ -89,6 +89,12 @@ fn only(sql: &str) -> Statement {
 }
 
 #[test]
+fn types_of_the_catalog_lose_their_schema() {
+    let Statement::Query(query) = only("SELECT '1'::\"pg_catalog\".\"int4\", x::pg_catalog.timestamptz, y::other.int4") else { panic!() };
+    assert_eq!(query.to_sql(), "SELECT '1'::INT4, x::TIMESTAMPTZ, y::other.int4");
+}
+
+#[test]
 fn cursors_are_declared_and_walked_in_every_spelling() {
     for (sql, expected) in [
         ("DECLARE c CURSOR FOR SELECT 1", (false, None, false)),
