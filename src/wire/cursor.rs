@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn cursor(rows: usize, scrolls: bool) -> Cursor {
-        let asker = Asker { role: String::new(), epsilon: None, settings: Vec::new(), search_path: Vec::new() };
+        let asker = Asker { role: String::new(), wishes: Default::default(), settings: Vec::new(), search_path: Vec::new() };
         Cursor {
             columns: Vec::new(),
             rows: (1..=rows).map(|number| vec![Some(Bytes::from(number.to_string()))]).collect(),
