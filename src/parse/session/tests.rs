@@ -161,7 +161,7 @@ fn copy_options_are_those_of_postgresql() {
             csv(style(b';', "x", false), b'~', b'!', Force::Columns(vec!["a".to_owned(), "b".to_owned()]))
         }),
         ("(FORMAT csv, HEADER off, FORCE_QUOTE *, ENCODING 'utf-8')", csv(style(b',', "", false), b'"', b'"', Force::All)),
-        ("(FORMAT csv, QUOTE , FORCE_QUOTE (a))", { csv(style(b',', "", false), b'\'', b'\'', Force::Columns(vec!["a".to_owned()])) }),
+        ("(FORMAT csv, QUOTE '''', FORCE_QUOTE (a))", { csv(style(b',', "", false), b'\'', b'\'', Force::Columns(vec!["a".to_owned()])) }),
     ] {
         let Statement::Copy(copy) = only(&format!("COPY (SELECT 1 AS a) TO STDOUT {options}")) else { panic!("{options}") };
         assert_eq!(copy.format, expected, "{options}");
