@@ -4,6 +4,7 @@ mod answering;
 mod failures;
 mod notice;
 mod service;
+mod views;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -162,7 +163,8 @@ impl Service for Engine {
         let (plan, _) = self.plan(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
         let released = self.answered(asker, &plan, &cancel).await?;
-        let statement = finish::finish(&plan, &released).map_err(Error::Rewrite)?;
+        let views = self.views(asker, &plan).await?;
+        let statement = finish::finish(&plan, &released, &views).map_err(Error::Rewrite)?;
         let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let notices = notice::of_answer(&plan, &balances, &self.policy);

@@ -20,4 +20,5 @@ mod settings;
 mod shadow;
 mod tidy;
 mod veil;
+mod views;
 mod wire;
