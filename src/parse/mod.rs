@@ -2,6 +2,7 @@
 
 mod bind;
 mod chain;
+mod clock;
 mod session;
 
 use std::ops::ControlFlow;

@@ -156,6 +156,8 @@ pub struct Policy {
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,
     pub limits: Limits,
+    /// What `now()` is rounded down to in conditions on private rows, so that a moving window is one question for that long. At most a day.
+    pub time_grain: Option<std::time::Duration>,
 }
 
 impl Policy {

@@ -6,6 +6,7 @@ mod cli;
 mod clients;
 mod corpus;
 mod crash;
+mod explain;
 mod golden;
 mod harness;
 mod invariants;
