@@ -85,7 +85,7 @@ async fn keys_become_known_as_the_session_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_moving_window_is_one_question_for_the_time_grain() {
-    let sql = "SELECT count(*) FROM nls.interviews WHERE year > extract(year FROM now()) - 50";
+    let sql = "SELECT count(*) FROM nls.interviews WHERE now() IS NOT NULL";
     let grained = Veil::demo(|yaml| format!("{yaml}\ntime_grain: 24h\n"), Veil::silent()).await;
     let free = Veil::demo(|yaml| yaml, None).await;
     let fingerprint = async |veil: &Veil| planned(veil, Wishes::default(), sql).await.unwrap().fingerprint();
