@@ -10,6 +10,7 @@ mod views;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
@@ -173,6 +174,10 @@ impl Service for Engine {
             notices.extend(notice::of_clock(&plan, query, &self.policy));
         }
         Ok(Answer { columns: description.columns, rows, notices })
+    }
+
+    async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+        self.shadow.to_binary(asker, oids, rows).await.map_err(shadow_error)
     }
 
     async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
