@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 pub use part::part_noise;
 
 use super::partials::{Mask, Measure, Partial};
-use super::{Lattice, Price, ReleasePlan, decimal};
+use super::{Count, Lattice, Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::mechanism::Mechanism;
 use crate::policy::Policy;
@@ -203,27 +203,39 @@ fn product_step(y: &Lattice, x: &Lattice) -> f64 {
 
 /// Standard deviation of an aggregate's noise where it does not depend on the data, in the aggregate's own unit: counts and sums.
 pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
-    let price = plan.price()?;
-    let of = |coordinate: usize| {
-        let calibrated = price.calibrated[coordinate];
-        calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32)
-    };
-    let count = |c: &super::Count| {
-        let rows = c.all.map_or_else(|| of(c.rows), |all| of(c.rows).hypot(of(all)) / 2.0);
-        rows.hypot(c.nulls.map_or(0.0, of))
-    };
     Some(match measure {
-        Measure::Count(c) => count(c),
-        Measure::Sum { values, count: Some(c), lattice } => {
-            let step = lattice.step.size() / 2.0;
-            (of(*values) * step).hypot(count(c) * lattice.centre_twice() as f64 * step)
+        Measure::Count(count) => count_deviation(plan, count)?,
+        Measure::Sum { values, count: Some(count), lattice } => {
+            let centre = lattice.centre_twice() as f64 * lattice.step.size() / 2.0;
+            values_deviation(plan, *values, lattice, true)?.hypot(count_deviation(plan, count)? * centre)
         }
-        Measure::Sum { values, count: None, lattice } => of(*values) * lattice.step.size(),
-        Measure::Centred { values, lattice } => of(*values) * lattice.step.size() / 2.0,
-        Measure::Squares { lacks, count: c, lattice } => {
+        Measure::Sum { values, count: None, lattice } => values_deviation(plan, *values, lattice, false)?,
+        Measure::Centred { values, lattice } => values_deviation(plan, *values, lattice, true)?,
+        Measure::Squares { lacks, count, lattice } => {
             let most = (lattice.ends().hi - lattice.ends().lo) / 2.0;
-            (of(*lacks) * product_step(lattice, lattice)).hypot(count(c) * most * most)
+            (coordinate_deviation(plan, *lacks)? * product_step(lattice, lattice)).hypot(count_deviation(plan, count)? * most * most)
         }
-        Measure::Products { products, y, x } => of(*products) * product_step(y, x),
+        Measure::Products { products, y, x } => coordinate_deviation(plan, *products)? * product_step(y, x),
     })
+}
+
+/// Standard deviation of the noise of a number of rows.
+pub fn count_deviation(plan: &ReleasePlan, count: &Count) -> Option<f64> {
+    let nulls = count.nulls.map_or(Some(0.0), |nulls| coordinate_deviation(plan, nulls))?;
+    let rows = coordinate_deviation(plan, count.rows)?;
+    let rows = match count.all {
+        Some(all) => rows.hypot(coordinate_deviation(plan, all)?) / 2.0,
+        None => rows,
+    };
+    Some(rows.hypot(nulls))
+}
+
+/// Standard deviation of the noise of a summed coordinate alone, in the value's unit.
+pub fn values_deviation(plan: &ReleasePlan, values: usize, lattice: &Lattice, centred: bool) -> Option<f64> {
+    Some(coordinate_deviation(plan, values)? * lattice.step.size() * if centred { 0.5 } else { 1.0 })
+}
+
+fn coordinate_deviation(plan: &ReleasePlan, coordinate: usize) -> Option<f64> {
+    let calibrated = plan.price()?.calibrated[coordinate];
+    Some(calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32))
 }

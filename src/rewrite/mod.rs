@@ -24,7 +24,7 @@ use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
-pub use describe::{measure_deviation, part_noise};
+pub use describe::{count_deviation, measure_deviation, part_noise, values_deviation};
 pub use grid::Candidates;
 pub use ground::key_text;
 pub use lattice::{Lattice, Step};
@@ -35,9 +35,9 @@ pub use price::{Price, Terms};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::catalog::Type;
 use crate::mechanism::Loss;
-use crate::policy::Policy;
+use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId};
+use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId, Uncertainty};
 
 /// What will be asked, how it is made private, and what it costs. Built here alone; running it needs a charge that covers it.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +47,7 @@ pub struct Plan {
     middles: Vec<Middle>,
     loss: Loss,
     public_tables: Vec<TableId>,
+    views: Vec<ViewKind>,
     fingerprint: [u8; 32],
 }
 
@@ -95,6 +96,11 @@ impl Plan {
         &self.public_tables
     }
 
+    /// Views of pgveil's own that the outer query reads.
+    pub fn views(&self) -> &[ViewKind] {
+        &self.views
+    }
+
     /// Digest of what is asked and at what noise; a charge names it.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
@@ -116,6 +122,7 @@ pub struct ReleasePlan {
     refined: bool,
     measures: Vec<Measure>,
     outputs: Vec<(Output, Type)>,
+    uncertainties: Vec<Uncertainty>,
     price: Option<Price>,
     /// Statements beside the vector's.
     parts: Vec<Part>,
@@ -162,6 +169,11 @@ impl ReleasePlan {
         &self.outputs
     }
 
+    /// What is told of outputs' noise, each a column of its own.
+    pub fn uncertainties(&self) -> &[Uncertainty] {
+        &self.uncertainties
+    }
+
     pub fn price(&self) -> Option<&Price> {
         self.price.as_ref()
     }
@@ -204,7 +216,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
     let mut needs = aim::Needs::default();
-    for (release, layout) in analyzed.releases().iter().zip(layouts) {
+    for ((release, cut), layout) in analyzed.releases().iter().zip(analyzed.query().releases()).zip(layouts) {
         let mut plan = rewrite_release(release, analyzed, policy, terms, layout.clone(), share)?;
         if let Some(target) = terms.wishes.target_error
             && !plan.statements().is_empty()
@@ -212,6 +224,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             let epsilon = needs.add(aim::factor(&plan, target)?, terms, share, policy)?;
             plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, layout, 1)?;
         }
+        plan.uncertainties.clone_from(&cut.uncertainties);
         loss = plan
             .loss()
             .and_then(|own| loss.compose(own))
@@ -221,7 +234,15 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
     let fingerprint = fingerprint(&outer, &releases, &middles, policy);
-    Ok(Plan { outer, releases, middles, loss, public_tables: analyzed.query().public_tables().to_vec(), fingerprint })
+    Ok(Plan {
+        outer,
+        releases,
+        middles,
+        loss,
+        public_tables: analyzed.query().public_tables().to_vec(),
+        views: analyzed.query().views().to_vec(),
+        fingerprint,
+    })
 }
 
 fn rewrite_release(
@@ -246,6 +267,7 @@ fn rewrite_release(
         refined: !release.one_row_per_unit,
         measures,
         outputs,
+        uncertainties: Vec::new(),
         price: None,
         parts: Vec::new(),
         relied_on,

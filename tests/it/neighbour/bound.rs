@@ -78,11 +78,12 @@ pub async fn unit_within(world: &World, release: &ReleasePlan, sql: &str, whole:
     world.without(unit).await;
     let rest = world.run(sql, release.key_columns()).await;
     world.back().await;
-    within(price, release.is_refined(), whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
+    within(price, release, whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
 }
 
 /// The norm of the difference against the clip, in integers; with a threshold, the number of groups and the presence too.
-pub fn within(price: &Price, refined: bool, whole: &Groups, rest: &Groups) -> Result<(), String> {
+pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
+    let refined = release.is_refined();
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let keys: BTreeSet<_> = whole.keys().chain(rest.keys()).collect();
     let (mut norm, mut touched) = (BigUint::ZERO, 0);
@@ -116,7 +117,9 @@ pub fn within(price: &Price, refined: bool, whole: &Groups, rest: &Groups) -> Re
     if norm > limit {
         return Err(format!("norm {norm} > {limit} ({:?}, clip {}, {finest} bits)", price.mechanism, price.clip));
     }
-    let groups = price.groups_per_unit.unwrap_or(if price.threshold.is_some() { 1 } else { u32::MAX });
+    // One row a unit is in one group of each grouping set.
+    let alone = release.sets().len().max(1) as u32;
+    let groups = price.groups_per_unit.unwrap_or(if price.threshold.is_some() { alone } else { u32::MAX });
     if touched > groups {
         return Err(format!("{touched} groups touched, at most {groups} declared"));
     }

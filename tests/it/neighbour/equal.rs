@@ -141,6 +141,11 @@ fn spelled(key: &[Option<String>]) -> Vec<Option<String>> {
     key.iter().map(|k| k.as_ref().map(trimmed)).collect()
 }
 
+/// An array's elements; none of the grammar's holds a comma.
+fn elements(text: &str) -> Option<Vec<&str>> {
+    Some(text.strip_prefix('{')?.strip_suffix('}')?.split(',').collect())
+}
+
 fn is_truth(text: &str) -> bool {
     matches!(text, "t" | "f")
 }
@@ -149,6 +154,9 @@ fn is_truth(text: &str) -> bool {
 fn close(a: &str, b: &str) -> bool {
     if a == b {
         return true;
+    }
+    if let (Some(a), Some(b)) = (elements(a), elements(b)) {
+        return a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| close(a, b));
     }
     let (Ok(x), Ok(y)) = (a.parse::<f64>(), b.parse::<f64>()) else { return false };
     (x - y).abs() <= 0.01 + 1e-6 * x.abs()
