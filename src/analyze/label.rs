@@ -9,7 +9,7 @@ use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, ConstantRows, Expr, JoinKind, Relation, Scan, TableId};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, Scan, TableId};
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,10 +55,12 @@ impl Labels<'_> {
                 let mut conditions = above.to_vec();
                 conditions.extend(predicate.conjuncts().into_iter().cloned());
                 let (input, label) = self.label(*input, &conditions)?;
+                let predicate = self.embedded(predicate, &label)?;
                 Ok((Relation::Filter { input: Box::new(input), predicate }, label))
             }
             Relation::Project { input, columns } => {
                 let (input, label) = self.label(*input, above)?;
+                let columns = columns.into_iter().map(|(id, expr)| Ok((id, self.embedded(expr, &label)?))).collect::<Result<_, Refusal>>()?;
                 Ok((Relation::Project { input: Box::new(input), columns }, label))
             }
             Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
@@ -66,12 +68,61 @@ impl Labels<'_> {
         }
     }
 
+    /// An expression whose subqueries are labelled too: each reads public rows, or rows of the very unit of the row that it stands in.
+    fn embedded(&mut self, expr: Expr, around: &Label) -> Result<Expr, Refusal> {
+        let Expr { node, data_type } = expr;
+        let mut boxed = |e: Box<Expr>| self.embedded(*e, around).map(Box::new);
+        let node = match node {
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => node,
+            Node::Call { function, arguments } => {
+                Node::Call { function, arguments: arguments.into_iter().map(|a| self.embedded(a, around)).collect::<Result<_, _>>()? }
+            }
+            Node::Cast(inner) => Node::Cast(boxed(inner)?),
+            Node::Case { branches, otherwise } => {
+                let otherwise = otherwise.map(&mut boxed).transpose()?;
+                let branches = branches.into_iter().map(|(c, r)| Ok((self.embedded(c, around)?, self.embedded(r, around)?)));
+                Node::Case { branches: branches.collect::<Result<_, Refusal>>()?, otherwise }
+            }
+            Node::Exists { relation, condition } => {
+                let conditions: Vec<Expr> = condition.iter().flat_map(|c| c.conjuncts().into_iter().cloned()).collect();
+                let (relation, inner) = self.label(*relation, &[])?;
+                let (joint, equality) = self.tied(around, inner, &conditions)?;
+                let condition = Expr::and(conditions.into_iter().chain(equality).collect());
+                let condition = condition.map(|c| self.embedded(c, &joint).map(Box::new)).transpose()?;
+                Node::Exists { relation: Box::new(relation), condition }
+            }
+        };
+        Ok(Expr { node, data_type })
+    }
+
+    /// What the row around and a row of the subquery belong to together, and the units' equality where only a key was equated.
+    fn tied(&self, around: &Label, inner: Label, conditions: &[Expr]) -> Result<(Label, Option<Expr>), Refusal> {
+        match (around, inner) {
+            (around, Label::Public) => Ok((around.clone(), None)),
+            (Label::Public, Label::Private(_)) => {
+                Err(Refusal::unsupported("a condition on rows of a public table that reads private rows").hint("Join the tables and aggregate the private one."))
+            }
+            (Label::Private(a), Label::Private(b)) => {
+                let all: Vec<Expr> = conditions.to_vec();
+                let equality = self.same_unit(a, &b, &all).map_err(|refusal| self.untied(refusal))?;
+                Ok((Label::Private(merge(JoinKind::Inner, a.clone(), b)), equality))
+            }
+        }
+    }
+
+    fn untied(&self, refusal: Refusal) -> Refusal {
+        let unit = &self.policy.privacy.unit;
+        Refusal::new(&refusal.sqlstate, format!("a subquery over private rows that is not tied to the {unit} of the row around it is not supported"))
+            .detail(format!("Whether a row is kept would depend on the rows of another {unit}."))
+            .hint(format!("Add a condition to the subquery that equates the {unit} of both, as in WHERE a.id = b.id."))
+    }
+
     /// Groups within one unit: the unit is added to the keys where it is not among them, so that no group can hold rows of two.
     fn group(&mut self, input: Relation, keys: Vec<ColumnId>, aggregates: Vec<(ColumnId, Aggregate)>) -> Result<(Relation, Label), Refusal> {
         let mut keys = keys;
         let (input, label) = self.label(input, &[])?;
         let Label::Private(lineage) = label else {
-            return Err(Refusal::unsupported("a grouped subquery over public tables beside private rows"));
+            return Ok((Relation::Group { input: Box::new(input), keys, aggregates }, Label::Public));
         };
         let mut units: Vec<ColumnId> = lineage.units.iter().copied().filter(|id| keys.contains(id)).collect();
         if units.is_empty() {
@@ -176,7 +227,12 @@ impl Labels<'_> {
                 if let Some(equality) = made_explicit {
                     on = Expr::and(on.into_iter().chain([equality]).collect());
                 }
-                Label::Private(merge(kind, a, b))
+                let rows_per_unit = match (kind, self.at_most_one(&right, &b.units, &inner_conditions), self.at_most_one(&left, &a.units, &inner_conditions)) {
+                    (_, true, _) => a.rows_per_unit,
+                    (JoinKind::Inner, false, true) => b.rows_per_unit,
+                    (JoinKind::Inner | JoinKind::Left, false, _) => a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32),
+                };
+                Label::Private(Lineage { rows_per_unit, ..merge(kind, a, b) })
             }
         };
         Ok((Relation::Join { kind, left: Box::new(left), right: Box::new(right), on }, label))
@@ -184,26 +240,31 @@ impl Labels<'_> {
 
     /// Private rows beside public ones: at most one match each where the public side is unique on the join columns, else the policy's own limit.
     fn fan_out(&self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
-        let matched = |scan: &Scan| {
-            let table = &self.policy.tables[scan.table.0];
-            table.unique_keys.iter().any(|key| {
-                key.columns.iter().all(|name| {
-                    let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-                    id.is_some_and(|id| conditions.iter().any(|c| equates_to_other_side(c, id, &scan.columns)))
-                })
-            })
-        };
-        // Released rows are one for each key by construction.
-        let one_each = |rows: &ConstantRows| {
-            let named = |id: &ColumnId| conditions.iter().any(|c| equates_to_other_side(c, *id, &rows.columns));
-            rows.unique.as_ref().is_some_and(|unique| unique.iter().all(named))
-        };
-        let unique = match public {
-            Relation::Constants(rows) => one_each(rows),
-            relation => only_scan(relation).is_some_and(matched),
-        };
+        let unique = self.at_most_one(public, &[], conditions);
         let rows_per_unit = if unique { lineage.rows_per_unit } else { lineage.rows_per_unit.max(u64::from(self.policy.limits.rows_per_unit)) };
         Lineage { rows_per_unit, ..lineage }
+    }
+
+    /// Whether a row of the other side finds at most one row of this one: a key of it lies within the equated columns and the unit (chooses a clip, replaces none).
+    fn at_most_one(&self, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
+        let own = side.made_at_any_depth();
+        let tied = |id: &ColumnId| units.contains(id) || conditions.iter().any(|c| equates_to_other_side(c, *id, &own));
+        match side {
+            Relation::Scan(scan) => {
+                let table = &self.policy.tables[scan.table.0];
+                table.unique_keys.iter().any(|key| {
+                    key.columns.iter().all(|name| {
+                        let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
+                        id.is_some_and(|id| tied(&id))
+                    })
+                })
+            }
+            // Released rows are one for each key by construction.
+            Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(tied)),
+            Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(tied),
+            Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => self.at_most_one(input, units, conditions),
+            Relation::Join { .. } => false,
+        }
     }
 
     /// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the path to it (then the unit's equality is added).

@@ -232,6 +232,7 @@ impl Nullability<'_> {
             },
             Node::Literal(value) => value.is_none(),
             Node::Constant(_) => true,
+            Node::Exists { .. } => false,
             Node::Cast(inner) => self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
@@ -256,6 +257,8 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
         },
         Node::Literal(value) => Node::Literal(value.clone()),
         Node::Constant(id) => Node::Constant(*id),
+        // Conditions say nothing more of it.
+        Node::Exists { .. } => expr.node.clone(),
         Node::Cast(inner) => Node::Cast(Box::new(inline(inner, computed))),
         Node::Case { branches, otherwise } => Node::Case {
             branches: branches.iter().map(|(c, r)| (inline(c, computed), inline(r, computed))).collect(),

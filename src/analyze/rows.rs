@@ -47,13 +47,15 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
     }
 }
 
+/// The tables that it reads, those of subqueries among them.
 pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
-    match relation {
-        Relation::Scan(scan) => vec![scan.table],
-        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Group { .. } => {
-            relation.inputs().into_iter().flat_map(scanned_tables).collect()
-        }
-    }
+    let own = match relation {
+        Relation::Scan(scan) => Some(scan.table),
+        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Group { .. } => None,
+    };
+    let subqueries = relation.expressions().into_iter().flat_map(|e| e.relations());
+    let below = relation.inputs().into_iter().chain(subqueries).flat_map(scanned_tables);
+    own.into_iter().chain(below).collect()
 }
 
 /// One private table is read, and a whole unique key of it is among the columns that `holds` names.

@@ -7,6 +7,7 @@ use super::catalogue::Function;
 use super::expression::compare;
 use super::middle::Subqueries;
 use super::query::{Environment, Named as Source, reserved};
+use super::subquery::Place;
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
@@ -17,6 +18,14 @@ const SCANS_MAX: usize = 16;
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
     pub(super) fn rows(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+        let (relation, scope) = self.rows_from(select, environment)?;
+        let is_extended = relation.is_extended();
+        let (relation, _) = self.restricted(select, relation, Place { scope: &scope, outer: &[], environment, is_extended })?;
+        Ok((relation, scope))
+    }
+
+    /// FROM of a SELECT over private rows.
+    pub(super) fn rows_from(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
         let mut joined: Option<(Relation, Scope)> = None;
         for tables in &select.from {
             let next = self.rows_joined(tables, environment)?;
@@ -31,13 +40,7 @@ impl Resolver<'_> {
                 }
             });
         }
-        let (relation, scope) = joined.ok_or_else(|| Refusal::unsupported("SELECT without FROM"))?;
-        let Some(condition) = &select.selection else { return Ok((relation, scope)) };
-        if super::aggregate::contains_aggregate(condition) {
-            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in WHERE"));
-        }
-        let predicate = self.expressions(&scope).condition(condition, "WHERE")?;
-        Ok((Relation::Filter { input: Box::new(relation), predicate }, scope))
+        joined.ok_or_else(|| Refusal::unsupported("SELECT without FROM"))
     }
 
     fn rows_joined(&mut self, tables: &ast::TableWithJoins, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
@@ -179,7 +182,7 @@ impl Resolver<'_> {
     }
 
     /// A query that only selects, filters and renames.
-    fn rows_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+    pub(super) fn rows_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
         let ast::Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
         let refused = |what: &str| {
             Err(Refusal::unsupported(format!("{what} in a derived table"))
@@ -211,7 +214,8 @@ impl Resolver<'_> {
         }
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
-        self.selected(select, relation, &scope)
+        let is_extended = relation.is_extended();
+        self.selected(select, relation, Place { scope: &scope, outer: &[], environment, is_extended })
     }
 }
 

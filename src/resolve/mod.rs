@@ -17,6 +17,7 @@ mod query;
 mod scope;
 mod shape;
 mod step;
+mod subquery;
 mod tree;
 
 pub use expression::Constants;
@@ -84,6 +85,6 @@ impl Resolver<'_> {
     }
 
     fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], bound: &self.bound }
+        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], outer: &[], bound: &self.bound }
     }
 }

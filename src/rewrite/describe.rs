@@ -157,7 +157,7 @@ impl Words<'_> {
     fn value(&self, value: &Expr) -> String {
         match &value.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
                 format!("an expression of {}", self.columns_of(value))
             }
         }

@@ -219,7 +219,7 @@ fn emit(
     coordinates: &[Partial],
     price: &Price,
 ) -> Result<(String, Vec<ConstantId>), Refusal> {
-    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: 0 }.emit(&release.input)?;
+    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: std::cell::Cell::new(0) }.emit(&release.input)?;
     let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
     let levels = levels::Levels {
         release,
@@ -260,6 +260,7 @@ fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
     if let Relation::Group { input: _, keys, aggregates: _ } = relation {
         needed.extend(keys);
     }
+    relation.expressions().into_iter().flat_map(|e| e.relations()).for_each(|inner| read_by(inner, needed));
     relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 

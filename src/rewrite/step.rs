@@ -13,9 +13,9 @@ use crate::resolve::{Aggregate, ColumnId, Distinct, End, Expr, Operation, Quanti
 
 impl Relations<'_> {
     /// GROUP BY: keys keep their identity and clamps, in one spelling for all equal values.
-    pub(super) fn group(&mut self, input: &Relation, keys: &[ColumnId], aggregates: &[(ColumnId, Aggregate)]) -> Result<Flat, Refusal> {
+    pub(super) fn group(&self, input: &Relation, keys: &[ColumnId], aggregates: &[(ColumnId, Aggregate)]) -> Result<Flat, Refusal> {
         let flat = self.emit(input)?;
-        let expressions = Expressions { cells: &flat.cells };
+        let expressions = Expressions { cells: &flat.cells, relations: None };
         let alias = self.alias();
         let (mut projection, mut cells, mut group_by) = (Vec::new(), HashMap::new(), Vec::new());
         for id in keys {
@@ -29,6 +29,9 @@ impl Relations<'_> {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(within(aggregate, &expressions)?, &name));
             cells.insert(*id, typed(sql::column(&alias, &name), &aggregate.data_type));
+        }
+        if projection.is_empty() {
+            projection.push(sql::aliased(sql::null(), "nothing"));
         }
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), group_by);
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })

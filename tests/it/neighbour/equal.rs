@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::grammar::Grammar;
 use super::random::{Random, seeds};
+use super::subqueries::membership;
 use super::total::tame;
 use super::world::World;
 
@@ -161,6 +162,11 @@ async fn without_noise_answers_are_postgresqls() {
         let mut grammar = Grammar { random: &mut random, aliases: aliases.to_vec() };
         let aggregates: Vec<String> = (0..3).map(|_| grammar.aggregate()).collect();
         let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(1)) } else { String::new() };
+        let mut condition = condition;
+        if random.once_in(3) {
+            let unit = if aliases[0] == "p" { "p.id" } else { "v.person" };
+            condition += &format!("{}{}", if condition.is_empty() { " WHERE " } else { " AND " }, membership(&mut random, aliases[0], unit));
+        }
         let items = [keys.clone(), aggregates].concat().join(", ");
         let grouped = if keys.is_empty() {
             String::new()

@@ -195,8 +195,12 @@ async fn null_partition_after_left_join() {
 #[tokio::test(flavor = "multi_thread")]
 async fn not_in_null_poison() {
     let world = world().await;
-    refused(&world, "SELECT count(*) FROM people WHERE id NOT IN (SELECT person FROM visits)");
-    refused(&world, "SELECT count(*) FROM people WHERE id <> ALL (SELECT person FROM visits)");
+    let poisoned = "SELECT v.person FROM people a LEFT JOIN visits v ON a.id = v.person";
+    refused(&world, &format!("SELECT count(*) FROM people WHERE id NOT IN ({poisoned})"));
+    refused(&world, &format!("SELECT count(*) FROM people WHERE id <> ALL ({poisoned})"));
+    refused(&world, &format!("SELECT count(*) FROM people p WHERE NOT (p.id IN ({poisoned}))"));
+    refused(&world, "SELECT count(*) FROM people WHERE id NOT IN (SELECT CASE WHEN person = 8 THEN NULL ELSE person END FROM visits)");
+    refused(&world, "SELECT count(*) FROM people WHERE tx NOT IN (SELECT code FROM notes)");
 }
 
 #[tokio::test(flavor = "multi_thread")]
