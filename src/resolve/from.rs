@@ -188,7 +188,8 @@ impl Resolver<'_> {
             Err(Refusal::unsupported(format!("{what} in a derived table"))
                 .hint("Which rows would be kept depends on other people's rows; filter with WHERE instead."))
         };
-        if order_by.is_some() {
+        let first_rows = matches!(body.as_ref(), ast::SetExpr::Select(select) if matches!(select.distinct, Some(ast::Distinct::On(_))));
+        if order_by.is_some() && !first_rows {
             return refused("ORDER BY");
         }
         if limit_clause.is_some() || fetch.is_some() {
@@ -200,14 +201,14 @@ impl Resolver<'_> {
         }
         let (_, environment) = self.open_with(with.as_ref(), environment)?;
         match body.as_ref() {
-            ast::SetExpr::Select(select) => self.rows_select(select, &environment),
+            ast::SetExpr::Select(select) => self.rows_select(select, order_by.as_ref(), &environment),
             ast::SetExpr::Query(inner) => self.rows_query(inner, &environment),
-            ast::SetExpr::SetOperation { .. } => Err(Refusal::unsupported("UNION, INTERSECT or EXCEPT")),
+            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => self.rows_union(left, *op, *set_quantifier, right, &environment),
             _ => Err(Refusal::unsupported("this kind of derived table")),
         }
     }
 
-    fn rows_select(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+    pub(super) fn rows_select(&mut self, select: &ast::Select, order_by: Option<&ast::OrderBy>, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
         super::open::check_select(select)?;
         if super::query::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
@@ -215,7 +216,11 @@ impl Resolver<'_> {
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
         let is_extended = relation.is_extended();
-        self.selected(select, relation, Place { scope: &scope, outer: &[], environment, is_extended })
+        let place = Place { scope: &scope, outer: &[], environment, is_extended };
+        match &select.distinct {
+            Some(ast::Distinct::On(_)) => self.first_rows(select, order_by, relation, place),
+            None | Some(ast::Distinct::Distinct | ast::Distinct::All) => self.selected(select, relation, place),
+        }
     }
 }
 

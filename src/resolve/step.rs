@@ -10,6 +10,7 @@ use super::expression::Expressions;
 use super::operation::{Aggregate, Operation};
 use super::query::item_expr;
 use super::scope::{Named, Scope, name_of, names_of};
+use super::ranked::Window;
 use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, Node, Relation};
 use crate::catalog::Type;
@@ -37,7 +38,8 @@ impl Resolver<'_> {
             for expr in select.projection.iter().filter_map(item_expr) {
                 self.subqueries_in(expr, place, Which::Columns, &mut given)?;
             }
-            let relation = given.below(relation);
+            let windows = self.windows_in(select, place, &mut given)?;
+            let relation = windowed(given.below(relation), windows);
             let (items, named) = self.items(select, place.scope, &given, None)?;
             let relation = computing(relation, items);
             return Ok(if is_distinct { (distinct(relation, &named), named) } else { (relation, named) });
@@ -78,6 +80,11 @@ impl Resolver<'_> {
         }
         let having = select.having.as_ref().map(|h| self.expressions_at(place, &given).condition(h, "HAVING")).transpose()?;
         let having = having.map(|h| grouping.regrouped(h, self)).transpose()?;
+        let mut windows = Vec::new();
+        for (id, window) in self.windows_in(select, place, &mut given)? {
+            windows.push((id, window.try_map(&mut |e| grouping.regrouped(e, self))?));
+            grouping.inner.push(id);
+        }
         let (items, named) = self.items(select, scope, &given, Some(&mut grouping))?;
         let mut given = given.regrouped(&mut grouping, self)?;
         let Grouping { keys, aggregates, inner: _ } = grouping;
@@ -86,11 +93,11 @@ impl Resolver<'_> {
         if let Some(predicate) = having {
             relation = Relation::Filter { input: Box::new(relation), predicate };
         }
-        Ok((computing(relation, items), named))
+        Ok((computing(windowed(relation, windows), items), named))
     }
 
     /// The SELECT list: what must be computed for it, and its names.
-    fn items(
+    pub(super) fn items(
         &mut self,
         select: &ast::Select,
         scope: &Scope,
@@ -277,7 +284,7 @@ impl Grouping {
 }
 
 /// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum has no order.
-fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
+pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
     let Aggregate { operation, filter, data_type } = aggregate;
     let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
     let numeric = Type::Numeric(None);
@@ -309,12 +316,16 @@ pub(super) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
     ColumnInfo { name: name.to_owned(), data_type: data_type.clone(), nullable, origin: None }
 }
 
+fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
+    if columns.is_empty() { relation } else { Relation::Window { input: Box::new(relation), columns } }
+}
+
 pub(super) fn computing(relation: Relation, columns: Vec<(ColumnId, Expr)>) -> Relation {
     if columns.is_empty() { relation } else { Relation::Project { input: Box::new(relation), columns } }
 }
 
 /// Each combination of the columns once.
-fn distinct(relation: Relation, named: &[Named]) -> Relation {
+pub(super) fn distinct(relation: Relation, named: &[Named]) -> Relation {
     let mut keys: Vec<ColumnId> = Vec::new();
     for column in named {
         if !keys.contains(&column.id) {

@@ -4,6 +4,7 @@ use sqlparser::ast;
 
 use super::catalogue::Function;
 use super::operation::Aggregate;
+use super::ranked::Window;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 
@@ -55,6 +56,16 @@ pub enum Relation {
         keys: Vec<ColumnId>,
         aggregates: Vec<(ColumnId, Aggregate)>,
     },
+    /// Every row, with what is computed of the other rows of its unit.
+    Window {
+        input: Box<Relation>,
+        columns: Vec<(ColumnId, Window)>,
+    },
+    /// UNION ALL: the rows of every arm, whose columns take the place of `columns`.
+    Union {
+        columns: Vec<ColumnId>,
+        arms: Vec<(Relation, Vec<ColumnId>)>,
+    },
     Constants(ConstantRows),
 }
 
@@ -64,14 +75,17 @@ impl Relation {
         match self {
             Self::Scan(_) | Self::Constants(_) => Vec::new(),
             Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } | Self::Group { input, keys: _, aggregates: _ } => vec![input],
+            Self::Window { input, columns: _ } => vec![input],
             Self::Join { kind: _, left, right, on: _ } => vec![left, right],
+            Self::Union { columns: _, arms } => arms.iter().map(|(arm, _)| arm).collect(),
         }
     }
 
     /// The expressions that it evaluates itself.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Self::Scan(_) | Self::Constants(_) => Vec::new(),
+            Self::Scan(_) | Self::Constants(_) | Self::Union { .. } => Vec::new(),
+            Self::Window { input: _, columns } => columns.iter().flat_map(|(_, window)| window.reads()).collect(),
             Self::Filter { input: _, predicate } => vec![predicate],
             Self::Project { input: _, columns } => columns.iter().map(|(_, expr)| expr).collect(),
             Self::Join { kind: _, left: _, right: _, on } => on.iter().collect(),
@@ -99,6 +113,7 @@ impl Relation {
         let own = match self {
             Self::Join { kind, .. } => *kind == JoinKind::Left,
             Self::Scan(_) | Self::Constants(_) | Self::Filter { .. } | Self::Project { .. } | Self::Group { .. } => false,
+            Self::Window { .. } | Self::Union { .. } => false,
         };
         own || self.inputs().into_iter().any(Relation::is_extended)
     }
@@ -108,7 +123,7 @@ impl Relation {
         match self {
             Self::Scan(scan) => Some(scan),
             Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } => input.only_scan(),
-            Self::Join { .. } | Self::Group { .. } | Self::Constants(_) => None,
+            Self::Join { .. } | Self::Group { .. } | Self::Window { .. } | Self::Union { .. } | Self::Constants(_) => None,
         }
     }
 
@@ -119,6 +134,8 @@ impl Relation {
             Self::Constants(rows) => rows.columns.clone(),
             Self::Filter { .. } | Self::Join { .. } => Vec::new(),
             Self::Project { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Window { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Union { columns, arms: _ } => columns.clone(),
             Self::Group { input: _, keys: _, aggregates } => aggregates.iter().map(|(id, _)| *id).collect(),
         }
     }
