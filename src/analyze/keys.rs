@@ -176,7 +176,9 @@ impl Keys<'_> {
             Node::Call { function: Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual, arguments } => {
                 arguments.iter().all(|a| a.as_column() == Some(id) || a.as_literal().is_some())
             }
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => false,
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+                false
+            }
         };
         let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
         self.conditions

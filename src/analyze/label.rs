@@ -4,12 +4,12 @@ use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
 use super::rows::{always_true, computed_columns, holds_unique_key};
-use super::step::{check_aggregate, check_key, range};
+use super::step::{check_aggregate, check_key, check_shown, range};
 use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, Scan, TableId};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Ranked, Relation, Scan, TableId, Window};
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,93 @@ impl Labels<'_> {
             }
             Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
             Relation::Group { input, keys, aggregates } => self.group(*input, keys, aggregates),
+            Relation::Window { input, columns } => self.window(*input, columns),
+            Relation::Union { columns, arms } => self.union(columns, arms),
         }
+    }
+
+    /// Windows within one unit: the unit is added to every partition that it is not in.
+    fn window(&mut self, input: Relation, columns: Vec<(ColumnId, Window)>) -> Result<(Relation, Label), Refusal> {
+        let (input, label) = self.label(input, &[])?;
+        let Label::Private(lineage) = label else {
+            return Err(Refusal::unsupported("a window over rows of public tables beside private rows"));
+        };
+        let computed = computed_columns(&input);
+        let always: Vec<Expr> = always_true(&input).iter().map(|c| inline(c, &computed)).collect();
+        let mut tied = Vec::new();
+        for (id, mut window) in columns {
+            if !window.partition.iter().any(|e| e.as_column().is_some_and(|c| lineage.units.contains(&c))) {
+                window.partition.insert(0, Expr::column(lineage.units[0], lineage.data_type.clone()));
+            }
+            let conditions = always.iter().flat_map(Expr::conjuncts).collect();
+            let ranges = Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions };
+            let rows = lineage.rows_per_unit;
+            if let Ranked::Neighbour { value, offset: _ } | Ranked::First(value) = &window.ranked {
+                check_shown(&inline(value, &computed), self.policy, self.columns)?;
+            }
+            let within = match &window.ranked {
+                Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank => Interval::new(1.0, rows as f64),
+                Ranked::Tile(count) => Interval::new(1.0, *count as f64),
+                Ranked::Neighbour { value, offset: _ } | Ranked::First(value) => ranges.of(value),
+                Ranked::Aggregate(aggregate) => {
+                    check_aggregate(aggregate, self.policy, self.columns)?;
+                    range(aggregate, rows, &ranges)
+                }
+            };
+            self.opaque.push((id, within));
+            tied.push((id, window));
+        }
+        Ok((Relation::Window { input: Box::new(input), columns: tied }, Label::Private(lineage)))
+    }
+
+    /// UNION ALL: a hidden column of every arm's unit is carried along, whatever the arms show.
+    fn union(&mut self, columns: Vec<ColumnId>, arms: Vec<(Relation, Vec<ColumnId>)>) -> Result<(Relation, Label), Refusal> {
+        let mut columns = columns;
+        let mut labelled: Vec<(Relation, Vec<ColumnId>)> = Vec::new();
+        let mut lineages: Vec<Lineage> = Vec::new();
+        for (arm, mut ids) in arms {
+            let (arm, label) = self.label(arm, &[])?;
+            let Label::Private(lineage) = label else {
+                return Err(
+                    Refusal::unsupported("UNION of private rows with public ones").hint("Aggregate each side by itself and unite the results.")
+                );
+            };
+            if lineages.first().is_some_and(|first| first.data_type != lineage.data_type) {
+                let unit = &self.policy.privacy.unit;
+                return Err(Refusal::unsupported(format!("UNION of rows whose {unit} is told by columns of unlike types")));
+            }
+            for id in &ids {
+                let computed = computed_columns(&arm);
+                let info = &self.columns[id.0 as usize];
+                if matches!(info.data_type, Type::Text | Type::Varchar(_)) {
+                    check_key(&inline(&Expr::column(*id, info.data_type.clone()), &computed), self.policy, self.columns)?;
+                }
+            }
+            ids.push(lineage.units[0]);
+            labelled.push((arm, ids));
+            lineages.push(lineage);
+        }
+        let Some(first) = lineages.first() else { return Err(Refusal::unsupported("UNION of nothing")) };
+        let data_type = first.data_type.clone();
+        let hidden = ColumnId(self.columns.len() as u32);
+        self.columns.push(ColumnInfo { name: self.policy.privacy.unit.clone(), data_type: data_type.clone(), nullable: false, origin: None });
+        columns.push(hidden);
+        for (at, column) in columns.iter().enumerate() {
+            let each = labelled.iter().map(|(arm, ids)| {
+                let computed = computed_columns(arm);
+                let always: Vec<Expr> = always_true(arm).iter().map(|c| inline(c, &computed)).collect();
+                let conditions = always.iter().flat_map(Expr::conjuncts).collect();
+                let value = Expr::column(ids[at], self.columns[ids[at].0 as usize].data_type.clone());
+                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions }.of(&value)
+            });
+            let range = each.reduce(Interval::hull).unwrap_or(Interval::ALL);
+            self.opaque.push((*column, range));
+        }
+        let shown = |at: usize| labelled.iter().zip(&lineages).all(|((_, ids), lineage)| lineage.units.contains(&ids[at]));
+        let units = (0..columns.len()).rev().filter(|at| shown(*at)).map(|at| columns[at]).collect();
+        let rows_per_unit = lineages.iter().fold(0u64, |sum, l| sum.saturating_add(l.rows_per_unit)).min(1 << 32);
+        let lineage = Lineage { units, data_type, rows_per_unit, points: Vec::new() };
+        Ok((Relation::Union { columns, arms: labelled }, Label::Private(lineage)))
     }
 
     /// An expression whose subqueries are labelled too: each reads public rows, or rows of the very unit of the row that it stands in.
@@ -99,9 +185,8 @@ impl Labels<'_> {
     fn tied(&self, around: &Label, inner: Label, conditions: &[Expr]) -> Result<(Label, Option<Expr>), Refusal> {
         match (around, inner) {
             (around, Label::Public) => Ok((around.clone(), None)),
-            (Label::Public, Label::Private(_)) => {
-                Err(Refusal::unsupported("a condition on rows of a public table that reads private rows").hint("Join the tables and aggregate the private one."))
-            }
+            (Label::Public, Label::Private(_)) => Err(Refusal::unsupported("a condition on rows of a public table that reads private rows")
+                .hint("Join the tables and aggregate the private one.")),
             (Label::Private(a), Label::Private(b)) => {
                 let all: Vec<Expr> = conditions.to_vec();
                 let equality = self.same_unit(a, &b, &all).map_err(|refusal| self.untied(refusal))?;
@@ -227,11 +312,12 @@ impl Labels<'_> {
                 if let Some(equality) = made_explicit {
                     on = Expr::and(on.into_iter().chain([equality]).collect());
                 }
-                let rows_per_unit = match (kind, self.at_most_one(&right, &b.units, &inner_conditions), self.at_most_one(&left, &a.units, &inner_conditions)) {
-                    (_, true, _) => a.rows_per_unit,
-                    (JoinKind::Inner, false, true) => b.rows_per_unit,
-                    (JoinKind::Inner | JoinKind::Left, false, _) => a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32),
-                };
+                let rows_per_unit =
+                    match (kind, self.at_most_one(&right, &b.units, &inner_conditions), self.at_most_one(&left, &a.units, &inner_conditions)) {
+                        (_, true, _) => a.rows_per_unit,
+                        (JoinKind::Inner, false, true) => b.rows_per_unit,
+                        (JoinKind::Inner | JoinKind::Left, false, _) => a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32),
+                    };
                 Label::Private(Lineage { rows_per_unit, ..merge(kind, a, b) })
             }
         };
@@ -263,7 +349,8 @@ impl Labels<'_> {
             Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(tied)),
             Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(tied),
             Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => self.at_most_one(input, units, conditions),
-            Relation::Join { .. } => false,
+            Relation::Window { input, columns: _ } => self.at_most_one(input, units, conditions),
+            Relation::Join { .. } | Relation::Union { .. } => false,
         }
     }
 
@@ -341,7 +428,7 @@ pub fn only_scan(relation: &Relation) -> Option<&Scan> {
     match relation {
         Relation::Scan(scan) => Some(scan),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => only_scan(input),
-        Relation::Join { .. } | Relation::Group { .. } | Relation::Constants(_) => None,
+        Relation::Join { .. } | Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } | Relation::Constants(_) => None,
     }
 }
 

@@ -7,8 +7,8 @@ use super::catalogue::Function;
 use super::expression::compare;
 use super::middle::Subqueries;
 use super::query::{Environment, Named as Source, reserved};
-use super::subquery::Place;
 use super::scope::{Item, Named, Scope, name_of, names_of};
+use super::subquery::Place;
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -208,7 +208,12 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn rows_select(&mut self, select: &ast::Select, order_by: Option<&ast::OrderBy>, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+    pub(super) fn rows_select(
+        &mut self,
+        select: &ast::Select,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
         super::open::check_select(select)?;
         if super::query::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));

@@ -198,7 +198,8 @@ impl Search<'_, '_, '_> {
         }
         // NULL is in no set, and not in the empty set alone.
         let (any, _) = self.resolver.exists(query, &[], place)?;
-        let unknown = Expr { node: Node::Case { branches: vec![(any, truth(None))], otherwise: Some(Box::new(truth(Some(true)))) }, data_type: Type::Bool };
+        let unknown =
+            Expr { node: Node::Case { branches: vec![(any, truth(None))], otherwise: Some(Box::new(truth(Some(true)))) }, data_type: Type::Bool };
         let is_null = Expr::call(Function::IsNull, vec![subject.clone()], Type::Bool);
         Ok(Expr { node: Node::Case { branches: vec![(is_null, unknown)], otherwise: Some(Box::new(found)) }, data_type: Type::Bool })
     }
@@ -353,7 +354,8 @@ impl Resolver<'_> {
         let (mut computed, mut keys, mut on) = (Vec::new(), Vec::new(), Vec::new());
         for condition in across {
             let (key, other) = equality(&condition, &own).ok_or_else(|| {
-                Refusal::unsupported("a subquery tied to the row around it by anything but equalities").hint("Join the tables in FROM and group instead.")
+                Refusal::unsupported("a subquery tied to the row around it by anything but equalities")
+                    .hint("Join the tables in FROM and group instead.")
             })?;
             let id = match key.as_column() {
                 Some(id) => id,

@@ -231,7 +231,9 @@ impl Expr {
     pub fn conjuncts(&self) -> Vec<&Expr> {
         match &self.node {
             Node::Call { function: Function::And, arguments } => arguments.iter().flat_map(Expr::conjuncts).collect(),
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => vec![self],
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+                vec![self]
+            }
         }
     }
 

@@ -24,8 +24,9 @@ impl Resolver<'_> {
             (ast::SetOperator::Union, ast::SetQuantifier::All) => true,
             (ast::SetOperator::Union, ast::SetQuantifier::None | ast::SetQuantifier::Distinct) => false,
             _ => {
-                return Err(Refusal::unsupported("INTERSECT and EXCEPT")
-                    .hint("Write EXISTS or NOT EXISTS with a subquery tied to the same row's unit."));
+                return Err(
+                    Refusal::unsupported("INTERSECT and EXCEPT").hint("Write EXISTS or NOT EXISTS with a subquery tied to the same row's unit.")
+                );
             }
         };
         if !is_all && !self.set_tells_apart(left, right, environment)? {

@@ -6,10 +6,10 @@ use super::Resolver;
 use super::aggregate::aggregate;
 use super::expression::plain_arguments;
 use super::operation::Operation;
+use super::ranked::{Order, Ranked, Window};
 use super::scope::{Named, names_of};
 use super::step::{computing, exact, made};
 use super::subquery::{Given, Place};
-use super::ranked::{Order, Ranked, Window};
 use super::tree::{ColumnId, Expr, Relation};
 use crate::catalog::Type;
 use crate::policy::Scalar;
@@ -40,7 +40,9 @@ impl Resolver<'_> {
             return Err(Refusal::unsupported("a named window over private rows").hint("Write OVER (PARTITION BY …) where it is used."));
         };
         if window_frame.is_some() {
-            return Err(Refusal::unsupported("a window frame over private rows").hint("The default frame is answered: leave ROWS, RANGE or GROUPS out."));
+            return Err(
+                Refusal::unsupported("a window frame over private rows").hint("The default frame is answered: leave ROWS, RANGE or GROUPS out.")
+            );
         }
         if !self.determines_unit(partition_by, select, place.environment)? {
             let unit = &self.policy.privacy.unit;

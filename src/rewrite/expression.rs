@@ -37,7 +37,7 @@ pub struct Cell {
 /// Emits expressions over the cells of one relation.
 pub struct Expressions<'a> {
     pub cells: &'a HashMap<ColumnId, Cell>,
-    /// Emits the relations of subqueries; none stand where groups are formed.
+    /// Emits the relations of subqueries, which stand in filters and computed columns alone: elsewhere they were not labelled.
     pub relations: Option<&'a Relations<'a>>,
 }
 

@@ -57,6 +57,8 @@ impl Relations<'_> {
             }
             Relation::Join { kind, left, right, on } => self.join(*kind, left, right, on.as_ref()),
             Relation::Group { input, keys, aggregates } => self.group(input, keys, aggregates),
+            Relation::Window { input, columns } => self.window(input, columns),
+            Relation::Union { columns, arms } => self.union(columns, arms),
         }
     }
 
@@ -76,7 +78,7 @@ impl Relations<'_> {
         let ast::TableWithJoins { relation, joins: _ } = right.from;
         left.cells.extend(right.cells);
         let on = match on {
-            Some(on) => Expressions { cells: &left.cells, relations: Some(self) }.condition(on)?,
+            Some(on) => Expressions { cells: &left.cells, relations: None }.condition(on)?,
             None => sql::value(ast::Value::Boolean(true)),
         };
         let constraint = ast::JoinConstraint::On(on);
