@@ -227,7 +227,8 @@ fn emit(
     coordinates: &[Partial],
     price: &Price,
 ) -> Result<(String, Vec<ConstantId>), Refusal> {
-    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: 0 }.emit(&release.input)?;
+    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: std::cell::Cell::new(0) }
+        .emit(&release.input)?;
     let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
     let levels = levels::Levels {
         release,
@@ -265,9 +266,18 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
     relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
-    if let Relation::Group { input: _, keys, aggregates: _ } = relation {
-        needed.extend(keys);
+    match relation {
+        Relation::Group { input: _, keys, aggregates: _ } => needed.extend(keys),
+        // Arms give their columns by place: all are needed.
+        Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| needed.extend(ids)),
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Window { .. } => {}
     }
+    relation.expressions().into_iter().flat_map(|e| e.relations()).for_each(|inner| read_by(inner, needed));
     relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 
