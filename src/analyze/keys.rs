@@ -1,11 +1,11 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
-use super::evaluate::evaluate;
 use super::interval::MICROS_PER_DAY;
 use crate::catalog::Type;
 use crate::policy::{Bounds, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::catalogue::Function;
+use crate::resolve::catalogue::{Function, Rule, rule};
+use crate::resolve::evaluate::{NotEvaluable, evaluate, float_text};
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
@@ -181,7 +181,7 @@ impl Keys<'_> {
         let about_this = self.conditions.iter().filter(|c| c.columns() == [id]);
         about_this.map(|c| evaluate(c, &assignment)).all(|result| match result {
             Ok(holds) => holds == Some(Scalar::Bool(true)),
-            Err(super::evaluate::NotEvaluable) => true,
+            Err(NotEvaluable) => true,
         })
     }
 
@@ -189,7 +189,7 @@ impl Keys<'_> {
         match &expr.node {
             Node::Column(id) => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
             Node::Literal(value) => value.is_none(),
-            Node::Cast(inner) => self.may_be_null(inner),
+            Node::Cast(inner) => reads_text(inner, &expr.data_type) || self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
             }
@@ -197,12 +197,20 @@ impl Keys<'_> {
                 Function::IsNull | Function::IsNotNull | Function::IsTrue | Function::IsNotTrue | Function::IsFalse | Function::IsNotFalse => false,
                 Function::IsDistinctFrom | Function::IsNotDistinctFrom => false,
                 Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
+                Function::NullIf | Function::SubstringMatching => true,
+                Function::Concat | Function::ConcatSeparated => false,
                 // Made total by giving NULL.
-                Function::Divide | Function::Modulo | Function::SquareRoot | Function::NaturalLog | Function::Log10 | Function::NullIf => true,
+                _ if matches!(rule(*function), Rule::Division | Rule::Domain | Rule::Reach) => true,
                 _ => arguments.iter().any(|a| self.may_be_null(a)),
             },
         }
     }
+}
+
+/// A cast that gives NULL for text that the type does not read.
+pub(super) fn reads_text(operand: &Expr, to: &Type) -> bool {
+    let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
+    is_text(&operand.data_type) && !is_text(to)
 }
 
 /// Equal numbers as one value, spelled as PostgreSQL prints it; `None` where a float8 would need an exponent.
@@ -215,7 +223,7 @@ fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option<Vec<Option
                 let trimmed = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
                 Some(Scalar::Decimal(if matches!(trimmed, "-0" | "-" | "") { "0".to_owned() } else { trimmed.to_owned() }))
             }
-            (Some(Scalar::Decimal(text)), Type::Float8) => Some(Scalar::Decimal(super::evaluate::float_text(text.parse().ok()?).ok()?)),
+            (Some(Scalar::Decimal(text)), Type::Float8) => Some(Scalar::Decimal(float_text(text.parse().ok()?).ok()?)),
             (value, _) => value,
         };
         if seen.insert(format!("{value:?}")) {

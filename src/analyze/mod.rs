@@ -1,6 +1,5 @@
 //! Stage 3: Query → [`Analyzed`]: labels, lineage, key rules and ranges; refuses what cannot be bounded.
 
-mod evaluate;
 pub mod interval;
 mod keys;
 mod label;
@@ -213,7 +212,7 @@ impl Nullability<'_> {
                 None => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
             },
             Node::Literal(value) => value.is_none(),
-            Node::Cast(inner) => self.may_be_null(inner),
+            Node::Cast(inner) => keys::reads_text(inner, &expr.data_type) || self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
             }

@@ -1,6 +1,6 @@
 //! Ranges of expressions: what WHERE, policy bounds and arithmetic say a value will be. A range chooses a clip; it never replaces one.
 
-use super::interval::{Interval, apply, date_part, of_type, scalar};
+use super::interval::{Interval, apply, date_part, of_constant, of_type, scalar};
 use crate::catalog::Type;
 use crate::policy::{Policy, Scalar};
 use crate::resolve::catalogue::Function;
@@ -26,7 +26,7 @@ impl Ranges<'_> {
     fn structural(&self, expr: &Expr) -> Interval {
         match &expr.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(value) => value.as_ref().and_then(scalar).map_or(Interval::ALL, Interval::point),
+            Node::Literal(value) => value.as_ref().map_or(Interval::ALL, of_constant),
             Node::Cast(inner) => cast(self.of(inner), &inner.data_type, &expr.data_type),
             Node::Case { branches, otherwise } => {
                 let results = branches.iter().map(|(_, r)| r).chain(otherwise.as_deref());
@@ -40,11 +40,8 @@ impl Ranges<'_> {
         if matches!(function, Function::Extract | Function::DatePart)
             && let Some(Scalar::Text(field)) = arguments.first().and_then(Expr::as_literal)
         {
-            let operand = arguments.get(1);
-            let range = operand.map_or(Interval::ALL, |o| self.of(o));
-            let data_type = operand.map_or(&Type::Timestamp, |o| &o.data_type);
-            let year = |value: f64| super::interval::year(value, data_type);
-            return date_part(field, range.is_finite().then(|| (year(range.lo), year(range.hi))));
+            let Some(operand) = arguments.get(1) else { return Interval::ALL };
+            return date_part(field, self.of(operand), &operand.data_type);
         }
         if matches!(function, Function::Least | Function::Greatest) {
             // An inline clamp: LEAST(GREATEST(x, lo), hi). A NULL argument is ignored, so each bound holds on its own side only.
@@ -157,8 +154,8 @@ fn mirrored(function: Function) -> Function {
 pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
     let micros = super::interval::MICROS_PER_DAY as f64;
     match (source, target) {
-        (Type::Date, Type::Timestamp) => Interval::new(from.lo * micros, from.hi * micros),
-        (Type::Timestamp, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
+        (Type::Date, Type::Timestamp | Type::Timestamptz) => Interval::new(from.lo * micros, from.hi * micros),
+        (Type::Timestamp | Type::Timestamptz, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
         (Type::Bool, _) => Interval::new(0.0, 1.0),
         (_, Type::Int2 | Type::Int4 | Type::Int8) => {
             let rounded = Interval::new(from.lo.round(), from.hi.round());

@@ -3,6 +3,7 @@
 mod aggregate;
 pub mod catalogue;
 mod cut;
+pub mod evaluate;
 mod expression;
 mod from;
 pub mod literal;

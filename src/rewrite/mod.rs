@@ -1,16 +1,21 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
+mod calendar;
 mod cast;
+mod curve;
 mod describe;
 mod expression;
+mod grammar;
 mod guard;
 mod lattice;
 mod levels;
 mod operator;
 mod partials;
 mod price;
+mod reading;
 mod relation;
 pub mod sql;
+mod text;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
