@@ -157,9 +157,13 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Extract | F::DatePart => Interval::ALL,
         F::Length | F::OctetLength | F::Position | F::Ascii => Interval::new(0.0, 2e6),
         F::And | F::Or | F::Not | F::IsNull | F::IsNotNull | F::IsTrue | F::IsNotTrue | F::IsFalse | F::IsNotFalse => Interval::ALL,
-        F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Like | F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => Interval::ALL,
+        F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Among | F::Like | F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => {
+            Interval::ALL
+        }
         F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Overlaps | F::StartsWith => Interval::ALL,
-        F::Lower | F::Upper | F::Initcap | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => Interval::ALL,
+        F::Lower | F::Upper | F::Initcap | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => {
+            Interval::ALL
+        }
         F::SubstringMatching | F::ReplaceMatching | F::Replace | F::Translate | F::SplitPart | F::PadLeft | F::PadRight | F::Repeat => Interval::ALL,
         F::Reverse | F::Md5 | F::Character | F::Formatted | F::Concatenate | F::Concat | F::ConcatSeparated => Interval::ALL,
     }

@@ -5,9 +5,11 @@ use sqlparser::ast;
 use super::catalogue::AGGREGATES;
 use super::expression::Expressions;
 use super::literal::type_name;
+use super::operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
 use super::scope::names_of;
-use super::tree::{Aggregate, Operation};
+use super::tree::{Expr, Node};
 use crate::catalog::Type;
+use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 
 /// The aggregate's name, where the call is one over groups (not over a window).
@@ -56,63 +58,299 @@ pub fn contains_aggregate(expr: &ast::Expr) -> bool {
 }
 
 /// Resolves an aggregate call over the rows of `expressions`' scope.
+///
+/// # Errors
+/// 42803 for nested aggregates, 42883 for argument types that PostgreSQL has no such aggregate for, 0A000 for forms without a known sound answer.
 pub fn aggregate(function: &ast::Function, expressions: &Expressions<'_>) -> Result<Aggregate, Refusal> {
     let ast::Function { name: _, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over: _ } = function;
     let name = aggregate_name(function).ok_or_else(|| Refusal::unsupported("this aggregate"))?;
-    let plain = !*uses_odbc_syntax && matches!(parameters, ast::FunctionArguments::None) && within_group.is_empty() && null_treatment.is_none();
+    let this_form = || Refusal::unsupported(format!("this form of {name}()"));
     let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment, args, clauses }) = args else {
-        return Err(Refusal::unsupported(format!("this form of {name}()")));
+        return Err(this_form());
     };
-    if !plain || !clauses.is_empty() {
-        return Err(Refusal::unsupported(format!("this form of {name}()")));
+    if *uses_odbc_syntax || !matches!(parameters, ast::FunctionArguments::None) || null_treatment.is_some() || !clauses.is_empty() {
+        return Err(this_form());
     }
+    let filter = match filter.as_deref() {
+        Some(expr) if contains_aggregate(expr) => {
+            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in FILTER"));
+        }
+        Some(expr) => Some(expressions.condition(expr, "FILTER")?),
+        None => None,
+    };
+    let call = Call { name: &name, arguments: args, ordering: within_group, expressions };
     let distinct = matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
-    let filter = filter.as_deref().map(|f| expressions.condition(f, "FILTER")).transpose()?;
-    if filter.is_some() && contains_aggregate_in(function.filter.as_deref()) {
-        return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in FILTER"));
-    }
-    let (operation, data_type) = operation(&name, distinct, args, expressions)?;
+    let (operation, data_type) = if distinct { call.distinct()? } else { call.plain()? };
     Ok(Aggregate { operation, filter, data_type })
 }
 
-fn contains_aggregate_in(expr: Option<&ast::Expr>) -> bool {
-    expr.is_some_and(contains_aggregate)
+/// A call whose name and clauses are known.
+struct Call<'c> {
+    name: &'c str,
+    arguments: &'c [ast::FunctionArg],
+    /// WITHIN GROUP (ORDER BY …).
+    ordering: &'c [ast::OrderByExpr],
+    expressions: &'c Expressions<'c>,
 }
 
-fn operation(name: &str, distinct: bool, arguments: &[ast::FunctionArg], expressions: &Expressions<'_>) -> Result<(Operation, Type), Refusal> {
-    let argument = match arguments {
-        [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)] if name == "count" && !distinct => return Ok((Operation::CountRows, Type::Int8)),
-        [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr))] => expr,
-        _ => return Err(Refusal::unsupported(format!("this form of {name}()"))),
+impl Call<'_> {
+    fn plain(&self) -> Result<(Operation, Type), Refusal> {
+        match self.name {
+            "percentile_cont" => return self.quantile(true),
+            "percentile_disc" => return self.quantile(false),
+            "mode" => return self.mode(),
+            _ if !self.ordering.is_empty() => return Err(self.form()),
+            "count" if matches!(self.arguments, [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)]) => {
+                return Ok((Operation::CountRows, Type::Int8));
+            }
+            _ => {}
+        }
+        if let Some(kind) = paired(self.name) {
+            return self.paired(kind);
+        }
+        let value = self.single()?;
+        let given = value.data_type.clone();
+        match self.name {
+            "count" => Ok((Operation::Count(value), Type::Int8)),
+            "sum" => Ok((Operation::Sum(value), self.typed(sum_type(&given), &given)?)),
+            "avg" => Ok((Operation::Average(value), self.typed(mean_type(&given), &given)?)),
+            "min" => Ok((Operation::Extreme { value, end: End::Least }, self.typed(ordered_type(&given), &given)?)),
+            "max" => Ok((Operation::Extreme { value, end: End::Greatest }, self.typed(ordered_type(&given), &given)?)),
+            "bool_and" | "every" | "bool_or" => {
+                let of = if self.name == "bool_or" { Quantifier::Any } else { Quantifier::All };
+                Ok((Operation::Truth { value, of }, self.typed((given == Type::Bool).then_some(Type::Bool), &given)?))
+            }
+            _ => match spread(self.name) {
+                Some(kind) => Ok((Operation::Variance { value, kind }, self.typed(mean_type(&given), &given)?)),
+                None => Err(unanswered(self.name)),
+            },
+        }
+    }
+
+    fn distinct(&self) -> Result<(Operation, Type), Refusal> {
+        match self.name {
+            _ if !self.ordering.is_empty() => Err(self.form()),
+            "count" => match self.only()? {
+                ast::Expr::Tuple(items) => {
+                    let values = items.iter().map(|item| self.value(item)).collect::<Result<Vec<_>, _>>()?;
+                    Ok((Operation::Distinct(Distinct::Row(values)), Type::Int8))
+                }
+                expr => Ok((Operation::Distinct(Distinct::Value(self.value(expr)?)), Type::Int8)),
+            },
+            // The least and the greatest are the same with duplicates and without.
+            "min" | "max" | "bool_and" | "bool_or" | "every" => self.plain(),
+            name => Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
+                .hint("Group by the value in a subquery and aggregate its groups, or ask COUNT(DISTINCT …).")),
+        }
+    }
+
+    fn paired(&self, kind: Paired) -> Result<(Operation, Type), Refusal> {
+        let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(y)), ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(x))] = self.arguments
+        else {
+            return Err(self.form());
+        };
+        let (y, x) = (self.value(y)?, self.value(x)?);
+        if !is_number(&y.data_type) || !is_number(&x.data_type) {
+            let types = format!("{}, {}", type_name(&y.data_type), type_name(&x.data_type));
+            return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("function {}({types}) does not exist", self.name)));
+        }
+        let result = if kind == Paired::Count { Type::Int8 } else { Type::Float8 };
+        Ok((Operation::Paired { y: y.cast(Type::Float8), x: x.cast(Type::Float8), kind }, result))
+    }
+
+    fn quantile(&self, continuous: bool) -> Result<(Operation, Type), Refusal> {
+        let (value, descending) = self.ordered()?;
+        let value = if continuous && is_number(&value.data_type) { value.cast(Type::Float8) } else { value };
+        let (fractions, is_array) = match self.only()? {
+            ast::Expr::Array(ast::Array { elem, named: _ }) => (elem.iter().map(|e| self.fraction(e)).collect::<Result<Vec<_>, _>>()?, true),
+            expr => (vec![self.fraction(expr)?], false),
+        };
+        let result = match (&value.data_type, continuous) {
+            (Type::Float8, true) => Type::Float8,
+            (Type::Interval, true) => return Err(Refusal::unsupported("percentile_cont over intervals")),
+            (given, true) => return Err(no_such(self.name, given)),
+            (given, false) => self.typed(sortable_type(given), given)?,
+        };
+        // From the other end.
+        let fractions: Vec<u32> = fractions.into_iter().map(|f| if descending { MILLIONTHS - f } else { f }).collect();
+        match (is_array, fractions.as_slice()) {
+            (false, [fraction]) => Ok((Operation::Quantile { value, fractions: Fractions::One(*fraction), continuous }, result)),
+            (true, [_, ..]) if fractions.len() <= FRACTIONS_MAX => {
+                let array = array_of(&result).ok_or_else(|| self.form())?;
+                Ok((Operation::Quantile { value, fractions: Fractions::Array(fractions), continuous }, array))
+            }
+            _ => Err(Refusal::unsupported(format!("{}() of no fraction, or of more than {FRACTIONS_MAX}", self.name))),
+        }
+    }
+
+    fn mode(&self) -> Result<(Operation, Type), Refusal> {
+        if !self.arguments.is_empty() {
+            return Err(self.form());
+        }
+        let (value, _) = self.ordered()?;
+        let result = value.data_type.clone();
+        Ok((Operation::Mode(value), result))
+    }
+
+    /// The one value of WITHIN GROUP, and whether it runs downwards.
+    fn ordered(&self) -> Result<(Expr, bool), Refusal> {
+        let [ast::OrderByExpr { expr, options: ast::OrderByOptions { sort, nulls_first: None }, with_fill: None }] = self.ordering else {
+            return Err(Refusal::unsupported(format!("{}() without one value in WITHIN GROUP (ORDER BY …)", self.name)));
+        };
+        let descending = match sort {
+            None | Some(ast::OrderBySort::Asc) => false,
+            Some(ast::OrderBySort::Desc) => true,
+            Some(ast::OrderBySort::Using(_)) => return Err(self.form()),
+        };
+        Ok((self.value(expr)?, descending))
+    }
+
+    /// A constant between 0 and 1, in millionths.
+    fn fraction(&self, expr: &ast::Expr) -> Result<u32, Refusal> {
+        let mut value = &self.value(expr)?;
+        while let Node::Cast(inner) = &value.node {
+            value = inner;
+        }
+        let number = match value.as_literal() {
+            Some(Scalar::Int(number)) => *number as f64,
+            Some(Scalar::Decimal(text)) => text.parse().unwrap_or(f64::NAN),
+            _ => return Err(Refusal::unsupported(format!("{}() of a fraction that is not a constant", self.name))),
+        };
+        if !(0.0..=1.0).contains(&number) {
+            return Err(Refusal::new("22003", format!("percentile value {number} is not between 0 and 1")));
+        }
+        Ok((number * f64::from(MILLIONTHS)).round() as u32)
+    }
+
+    fn only(&self) -> Result<&ast::Expr, Refusal> {
+        match self.arguments {
+            [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr))] => Ok(expr),
+            _ => Err(self.form()),
+        }
+    }
+
+    fn single(&self) -> Result<Expr, Refusal> {
+        if paired(self.name).is_none() && spread(self.name).is_none() && !PLAIN.contains(&self.name) {
+            return Err(unanswered(self.name));
+        }
+        self.value(self.only()?)
+    }
+
+    fn value(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        if contains_aggregate(expr) {
+            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate function calls cannot be nested"));
+        }
+        self.expressions.value(expr)
+    }
+
+    fn typed(&self, result: Option<Type>, given: &Type) -> Result<Type, Refusal> {
+        result.ok_or_else(|| no_such(self.name, given))
+    }
+
+    fn form(&self) -> Refusal {
+        Refusal::unsupported(format!("this form of {}()", self.name))
+    }
+}
+
+/// Whole of a fraction.
+const MILLIONTHS: u32 = 1_000_000;
+/// Most quantiles of one call.
+const FRACTIONS_MAX: usize = 99;
+/// Aggregates of one plain argument.
+const PLAIN: &[&str] = &["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"];
+
+fn spread(name: &str) -> Option<Spread> {
+    Some(match name {
+        "var_pop" => Spread::VariancePopulation,
+        "var_samp" | "variance" => Spread::VarianceSample,
+        "stddev_pop" => Spread::DeviationPopulation,
+        "stddev_samp" | "stddev" => Spread::DeviationSample,
+        _ => return None,
+    })
+}
+
+fn paired(name: &str) -> Option<Paired> {
+    Some(match name {
+        "covar_pop" => Paired::CovariancePopulation,
+        "covar_samp" => Paired::CovarianceSample,
+        "corr" => Paired::Correlation,
+        "regr_count" => Paired::Count,
+        "regr_avgx" => Paired::AverageX,
+        "regr_avgy" => Paired::AverageY,
+        "regr_sxx" => Paired::SquaresX,
+        "regr_syy" => Paired::SquaresY,
+        "regr_sxy" => Paired::Products,
+        "regr_slope" => Paired::Slope,
+        "regr_intercept" => Paired::Intercept,
+        "regr_r2" => Paired::Determination,
+        _ => return None,
+    })
+}
+
+fn is_number(data_type: &Type) -> bool {
+    mean_type(data_type).is_some()
+}
+
+/// The result type of SUM.
+fn sum_type(given: &Type) -> Option<Type> {
+    match given {
+        Type::Int2 | Type::Int4 => Some(Type::Int8),
+        Type::Int8 | Type::Numeric(_) => Some(Type::Numeric(None)),
+        Type::Float4 => Some(Type::Float4),
+        Type::Float8 => Some(Type::Float8),
+        _ => None,
+    }
+}
+
+/// The result type of AVG, VARIANCE and STDDEV.
+fn mean_type(given: &Type) -> Option<Type> {
+    match given {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) => Some(Type::Numeric(None)),
+        Type::Float4 | Type::Float8 => Some(Type::Float8),
+        _ => None,
+    }
+}
+
+/// The result type of MIN and MAX.
+fn ordered_type(given: &Type) -> Option<Type> {
+    match given {
+        Type::Varchar(_) => Some(Type::Text),
+        Type::Bool | Type::Uuid | Type::Other { .. } => None,
+        other => sortable_type(other),
+    }
+}
+
+/// The result type of an ordered-set aggregate of any sortable value.
+fn sortable_type(given: &Type) -> Option<Type> {
+    match given {
+        Type::Numeric(_) => Some(Type::Numeric(None)),
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Uuid => Some(given.clone()),
+        Type::Text | Type::Varchar(_) | Type::Char(_) => Some(given.clone()),
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => Some(given.clone()),
+        Type::Other { .. } => None,
+    }
+}
+
+fn array_of(element: &Type) -> Option<Type> {
+    let (oid, name) = match element {
+        Type::Int2 => (1005, "_int2"),
+        Type::Int4 => (1007, "_int4"),
+        Type::Int8 => (1016, "_int8"),
+        Type::Numeric(_) => (1231, "_numeric"),
+        Type::Float4 => (1021, "_float4"),
+        Type::Float8 => (1022, "_float8"),
+        Type::Date => (1182, "_date"),
+        Type::Timestamp => (1115, "_timestamp"),
+        Type::Timestamptz => (1185, "_timestamptz"),
+        _ => return None,
     };
-    if contains_aggregate(argument) {
-        return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate function calls cannot be nested"));
-    }
-    let value = expressions.value(argument)?;
-    match name {
-        "count" if distinct => Ok((Operation::CountDistinct(value), Type::Int8)),
-        "count" => Ok((Operation::Count(value), Type::Int8)),
-        "sum" | "avg" if distinct => Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))),
-        "sum" => {
-            let result = match value.data_type {
-                Type::Int2 | Type::Int4 => Type::Int8,
-                Type::Int8 | Type::Numeric(_) => Type::Numeric(None),
-                Type::Float4 => Type::Float4,
-                Type::Float8 => Type::Float8,
-                _ => return Err(no_such(name, &value.data_type)),
-            };
-            Ok((Operation::Sum(value), result))
-        }
-        "avg" => {
-            let result = match value.data_type {
-                Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) => Type::Numeric(None),
-                Type::Float4 | Type::Float8 => Type::Float8,
-                _ => return Err(no_such(name, &value.data_type)),
-            };
-            Ok((Operation::Average(value), result))
-        }
-        _ => Err(Refusal::unsupported(format!("the aggregate {name}()")).hint("COUNT, SUM and AVG are answered.")),
-    }
+    Some(Type::Other { oid, name: name.to_owned() })
+}
+
+fn unanswered(name: &str) -> Refusal {
+    Refusal::unsupported(format!("the aggregate {name}()")).hint(
+        "COUNT, SUM, AVG, VARIANCE, STDDEV, COVAR, CORR, REGR, MIN, MAX, PERCENTILE_CONT, PERCENTILE_DISC, MODE, BOOL_AND and BOOL_OR are answered.",
+    )
 }
 
 fn no_such(name: &str, data_type: &Type) -> Refusal {

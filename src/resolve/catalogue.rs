@@ -26,6 +26,8 @@ pub enum Function {
     IsNotDistinctFrom,
     /// First argument against the rest, all of one type.
     In,
+    /// First argument against all values of the second, which is a constant of a middle query.
+    Among,
     Coalesce,
     NullIf,
     Greatest,
@@ -203,9 +205,7 @@ const fn entry(name: &'static str, function: Function, arguments: &'static [Kind
     Entry { name, function, arguments, result, rule }
 }
 
-use Kind::{
-    Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz,
-};
+use Kind::{Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz};
 use Rule::Total;
 
 /// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those with the preferred type of a category stand last.
@@ -301,4 +301,3 @@ pub fn is_known(name: &str) -> bool {
 pub fn rule(function: Function) -> Rule {
     entries().find(|e| e.function == function).map_or(Total, |e| e.rule)
 }
-

@@ -6,14 +6,16 @@ mod pattern;
 mod types;
 mod zone;
 
+pub use call::plain_arguments;
 pub use types::{construct, type_of};
 
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
 use super::catalogue::Function;
 use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown};
+use super::middle::constant_number;
 use super::scope::{Scope, name_of};
-use super::tree::{ColumnInfo, Expr};
+use super::tree::{ColumnInfo, ConstantId, Expr, Node};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 use types::{cast, literal};
@@ -33,6 +35,8 @@ pub struct Expressions<'a> {
     pub scope: &'a Scope,
     pub columns: &'a [ColumnInfo],
     pub constants: &'a Constants,
+    /// Constants of middle queries, by number: which they are, and their types.
+    pub bound: &'a [((usize, usize), Type)],
 }
 
 impl Expressions<'_> {
@@ -59,7 +63,10 @@ impl Expressions<'_> {
             E::Identifier(ident) => self.column(std::slice::from_ref(ident)),
             E::CompoundIdentifier(parts) => self.column(parts),
             E::Nested(inner) => self.resolve(inner),
-            E::Value(value) => literal(&value.value),
+            E::Value(value) => match constant_number(&value.value) {
+                Some(id) => self.constant(id),
+                None => literal(&value.value),
+            },
             E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => cast(literal(&value.value)?, &type_of(data_type)?),
             E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
                 self.cast_to(self.resolve(expr)?, &type_of(data_type)?)
@@ -85,9 +92,7 @@ impl Expressions<'_> {
             }
             E::Like { negated: false, any: true, expr, pattern, escape_char: None } => self.like_any(Function::Like, expr, pattern, false),
             E::ILike { negated: false, any: true, expr, pattern, escape_char: None } => self.like_any(Function::ILike, expr, pattern, false),
-            E::SimilarTo { negated, expr, pattern, escape_char } => {
-                self.like(Function::SimilarTo, expr, pattern, escape_char.as_deref(), *negated)
-            }
+            E::SimilarTo { negated, expr, pattern, escape_char } => self.like(Function::SimilarTo, expr, pattern, escape_char.as_deref(), *negated),
             E::AnyOp { left, compare_op, right, is_some: _ } => self.any_of(left, compare_op, right),
             E::AllOp { left, compare_op, right } => self.all_of(left, compare_op, right),
             E::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
@@ -123,6 +128,11 @@ impl Expressions<'_> {
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
         let id = self.scope.find(parts)?;
         Ok(Expr::column(id, self.columns[id.0 as usize].data_type.clone()))
+    }
+
+    fn constant(&self, id: ConstantId) -> Result<Expr, Refusal> {
+        let (_, data_type) = self.bound.get(id.0 as usize).ok_or_else(|| Refusal::unsupported("this kind of literal"))?;
+        Ok(Expr { node: Node::Constant(id), data_type: data_type.clone() })
     }
 
     fn unary(&self, op: UnaryOperator, expr: &ast::Expr) -> Result<Expr, Refusal> {

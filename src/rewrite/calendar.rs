@@ -114,7 +114,11 @@ fn moved_by_days(function: Function, emitted: Vec<Emitted>, result: &Type) -> Re
     let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
     let op = if function == Function::DatePlusDays { B::Plus } else { B::Minus };
     let range = apply(function, &[a.range, b.range], result);
-    let sum = if function == Function::DatePlusDays { Interval::new(a.range.lo + b.range.lo, a.range.hi + b.range.hi) } else { Interval::new(a.range.lo - b.range.hi, a.range.hi - b.range.lo) };
+    let sum = if function == Function::DatePlusDays {
+        Interval::new(a.range.lo + b.range.lo, a.range.hi + b.range.hi)
+    } else {
+        Interval::new(a.range.lo - b.range.hi, a.range.hi - b.range.lo)
+    };
     if sum.within(of_type(&Type::Date)) && b.range.magnitude() < 1e6 {
         return Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) });
     }

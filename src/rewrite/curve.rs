@@ -59,10 +59,8 @@ fn is_date(year: &ast::Expr, month: &ast::Expr, day: &ast::Expr) -> ast::Expr {
         sql::nested(ast::Expr::InList { expr: Box::new(sql::nested(value)), list, negated })
     };
     let rest = |by: &str| sql::binary(sql::nested(year.clone()), B::Modulo, sql::number(by));
-    let is_leap = sql::all(vec![
-        one_of(rest("4"), &["0"], false),
-        sql::nested(either(one_of(rest("100"), &["0"], true), one_of(rest("400"), &["0"], false))),
-    ]);
+    let is_leap =
+        sql::all(vec![one_of(rest("4"), &["0"], false), sql::nested(either(one_of(rest("100"), &["0"], true), one_of(rest("400"), &["0"], false)))]);
     let is_leap = sql::nested(is_leap.unwrap_or_else(sql::null));
     let both = |a: ast::Expr, b: ast::Expr| sql::binary(a, B::And, b);
     let is_day = [

@@ -2,7 +2,7 @@
 //!
 //! Each test gets its client itself where it is missing (apt, pip, npm) and says so where it cannot be had. The scripts stand in tests/clients.
 
-mod install;
+pub mod install;
 mod run;
 mod stage;
 mod tokio_postgres;

@@ -48,14 +48,30 @@ pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
 impl Veil {
     /// The demo's schema, data and policy; `edit` may change the policy's text first.
     pub async fn demo(edit: impl Fn(String) -> String, sampler: Option<MakeSampler>) -> Self {
+        let (server, client) = Self::server().await;
+        load(&client).await;
+        let yaml = edit(std::fs::read_to_string("policies/demo.yaml").unwrap());
+        Self::around(server, client, &yaml, sampler).await
+    }
+
+    /// Tables of one's own.
+    pub async fn over(schema: &str, yaml: &str, sampler: Option<MakeSampler>) -> Self {
+        let (server, client) = Self::server().await;
+        client.batch_execute(schema).await.unwrap();
+        Self::around(server, client, yaml, sampler).await
+    }
+
+    async fn server() -> (LocalPostgres, tokio_postgres::Client) {
         let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
         let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
-        load(&client).await;
-        let yaml = edit(std::fs::read_to_string("policies/demo.yaml").unwrap());
+        (server, client)
+    }
+
+    async fn around(server: LocalPostgres, client: tokio_postgres::Client, yaml: &str, sampler: Option<MakeSampler>) -> Self {
         let variables =
             |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
-        let file = File::parse("policies/demo.yaml", &yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
+        let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
         let catalog = pgveil::catalog::load(&client).await.unwrap();
         let policy = check(&file, &catalog, &client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
         let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone())).await.unwrap();

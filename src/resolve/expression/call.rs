@@ -68,7 +68,9 @@ impl Expressions<'_> {
                 }
                 self.call("age", arguments)
             }
-            ("width_bucket", 2) => Err(Refusal::unsupported("width_bucket() with an array").hint("Write CASE WHEN x < 10 THEN 1 WHEN x < 20 THEN 2 … END.")),
+            ("width_bucket", 2) => {
+                Err(Refusal::unsupported("width_bucket() with an array").hint("Write CASE WHEN x < 10 THEN 1 WHEN x < 20 THEN 2 … END."))
+            }
             (name, 1) if !is_known(name) && type_named(name).is_some() => {
                 let Some(to) = type_named(name) else { return Err(Refusal::unsupported(name)) };
                 self.cast_to(arguments.remove(0), &to)
@@ -115,7 +117,8 @@ impl Expressions<'_> {
             self.require_utc(name)?;
         }
         let micros = read_by_pattern(&text, &pattern).ok_or_else(|| {
-            Refusal::unsupported(format!("{name}() with this constant and format")).hint("Formats of YYYY, MM, DD, HH24, MI, SS, MS and US are read, with every digit written.")
+            Refusal::unsupported(format!("{name}() with this constant and format"))
+                .hint("Formats of YYYY, MM, DD, HH24, MI, SS, MS and US are read, with every digit written.")
         })?;
         let value = Expr::literal(Some(Scalar::Timestamp(micros)), Type::Timestamp);
         Ok(folded(value.cast(to)))
@@ -166,7 +169,8 @@ impl Expressions<'_> {
             (Some(field), None) => Some(field.to_string().to_ascii_lowercase()),
             _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
         };
-        let value = interval(text, field.as_deref()).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT))?;
+        let value =
+            interval(text, field.as_deref()).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT))?;
         Ok(Expr::literal(Some(value), Type::Interval))
     }
 
@@ -262,14 +266,22 @@ fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal>
         F::ReplaceMatching => {
             pattern::regex(&text(1)?)?;
             let plain_flags = arguments.len() < 4 || text(3)?.chars().all(|c| matches!(c, 'g' | 'i'));
-            if plain_flags && text(2)?.len() <= 100 { Ok(()) } else { Err(Refusal::unsupported("regexp_replace() with these flags or so long a replacement")) }
+            if plain_flags && text(2)?.len() <= 100 {
+                Ok(())
+            } else {
+                Err(Refusal::unsupported("regexp_replace() with these flags or so long a replacement"))
+            }
         }
         F::Formatted => zone::format(&text(1)?, &arguments[0].data_type),
-        F::SplitPart if integer(2).is_none_or(|at| at < 1) => Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "field position must be greater than zero")),
+        F::SplitPart if integer(2).is_none_or(|at| at < 1) => {
+            Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "field position must be greater than zero"))
+        }
         F::PadLeft | F::PadRight | F::Repeat if integer(1).is_none_or(|n| n > if entry.function == F::Repeat { 16 } else { LENGTH_MAX }) => {
             Err(Refusal::unsupported(format!("{name}() to so long a text")))
         }
-        F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => Err(Refusal::unsupported(format!("{name}() with so long a constant"))),
+        F::Replace | F::Translate if text(1)?.len().max(text(2)?.len()) > 100 => {
+            Err(Refusal::unsupported(format!("{name}() with so long a constant")))
+        }
         F::SubstringFor if integer(2).is_some_and(|length| length < 0) => Err(Refusal::new("22011", "negative substring length not allowed")),
         F::LogBase | F::Power => check_powers(entry, arguments),
         F::WidthBucket => check_histogram(arguments),
@@ -296,7 +308,10 @@ fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
     }
     let (message, hint) = match entry.function {
         Function::LogBase => ("log() with this base", "Give a constant base from 1.1 to 1000000."),
-        _ => ("a power of two values that both vary, or with this constant", "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000."),
+        _ => (
+            "a power of two values that both vary, or with this constant",
+            "Give a constant exponent from -32 to 32, or a constant base from 1.1 to 1000000.",
+        ),
     };
     Err(Refusal::unsupported(message).hint(hint))
 }
@@ -309,14 +324,18 @@ fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {
             if lower < upper && upper - lower > 1e-9 && (1..=100_000).contains(count) && lower.abs().max(upper.abs()) < 1e30 {
                 return Ok(());
             }
-            Err(Refusal::unsupported("width_bucket() with these limits").hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
+            Err(Refusal::unsupported("width_bucket() with these limits")
+                .hint("Give a lower constant, a higher constant and a count from 1 to 100000."))
         }
         _ => Err(Refusal::unsupported("width_bucket() with limits that are not constants")),
     }
 }
 
 /// The arguments of a plain call: no DISTINCT, no names, no clauses.
-fn plain_arguments<'e>(arguments: &'e ast::FunctionArguments, name: &str) -> Result<Vec<&'e ast::Expr>, Refusal> {
+///
+/// # Errors
+/// 0A000 for any other form.
+pub fn plain_arguments<'e>(arguments: &'e ast::FunctionArguments, name: &str) -> Result<Vec<&'e ast::Expr>, Refusal> {
     let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses }) = arguments else {
         return Err(Refusal::unsupported(format!("this form of {name}()")));
     };

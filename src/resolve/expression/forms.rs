@@ -9,6 +9,7 @@ use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
 use crate::resolve::literal::{coerce, type_name, unknown};
+use crate::resolve::middle::is_constant_list;
 use crate::resolve::tree::{Expr, Node};
 
 /// Longest IN list.
@@ -88,7 +89,9 @@ impl Expressions<'_> {
             return self.like(function, left, right, None, negated).map(Some);
         }
         if *op == BinaryOperator::Overlaps {
-            let (Some(left), Some(right)) = (row(left), row(right)) else { return Err(Refusal::unsupported("OVERLAPS between values that are no rows")) };
+            let (Some(left), Some(right)) = (row(left), row(right)) else {
+                return Err(Refusal::unsupported("OVERLAPS between values that are no rows"));
+            };
             let ends = left.into_iter().chain(right).map(|e| self.resolve(e)).collect::<Result<Vec<_>, _>>()?;
             return self.call("overlaps", ends).map(Some);
         }
@@ -158,10 +161,11 @@ impl Expressions<'_> {
             return Ok(negate_if(negated, any(rows.collect::<Result<_, _>>()?)));
         }
         let items = list.iter().map(|item| self.resolve(item)).collect::<Result<Vec<_>, _>>()?;
-        self.listed(self.resolve(expr)?, items, negated)
+        let function = if matches!(list, [only] if is_constant_list(only)) { Function::Among } else { Function::In };
+        self.listed(function, self.resolve(expr)?, items, negated)
     }
 
-    fn listed(&self, subject: Expr, items: Vec<Expr>, negated: bool) -> Result<Expr, Refusal> {
+    fn listed(&self, function: Function, subject: Expr, items: Vec<Expr>, negated: bool) -> Result<Expr, Refusal> {
         if items.len() > LIST_MAX {
             return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("an IN list holds at most {LIST_MAX} values")));
         }
@@ -173,7 +177,7 @@ impl Expressions<'_> {
             all.push(right);
         }
         all.insert(0, subject);
-        Ok(negate_if(negated, Expr::call(Function::In, unify(all, "IN")?, Type::Bool)))
+        Ok(negate_if(negated, Expr::call(function, unify(all, "IN")?, Type::Bool)))
     }
 
     /// `x = ANY (ARRAY[…])` and its kin, over a constant array.
@@ -202,7 +206,7 @@ impl Expressions<'_> {
         }
         let Some(function) = comparison(op) else { return Err(Refusal::unsupported(format!("operator {op} with ANY or ALL"))) };
         if function == short && !elements.is_empty() {
-            return self.listed(subject, elements, short == Function::NotEqual);
+            return self.listed(Function::In, subject, elements, short == Function::NotEqual);
         }
         if elements.len() > LIST_MAX / 100 {
             let most = LIST_MAX / 100;
@@ -221,15 +225,18 @@ impl Expressions<'_> {
         match array {
             ast::Expr::Nested(inner) => self.elements(inner),
             ast::Expr::Array(ast::Array { elem, named: _ }) => elem.iter().map(|e| self.resolve(e)).collect(),
-            ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type: ast::DataType::Array(element), format: None } => {
+            ast::Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type: ast::DataType::Array(element),
+                format: None,
+            } => {
                 let ast::ArrayElemTypeDef::SquareBracket(element, None) = element else { return Err(no_array()) };
                 let to = type_of(element)?;
                 let elements = match expr.as_ref() {
-                    ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), span: _ }) => written(text)
-                        .ok_or_else(no_array)?
-                        .into_iter()
-                        .map(|text| Expr::literal(text.map(Scalar::Text), unknown()))
-                        .collect(),
+                    ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), span: _ }) => {
+                        written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), unknown())).collect()
+                    }
                     other => self.elements(other)?,
                 };
                 elements.into_iter().map(|e| super::types::cast(e, &to)).collect()

@@ -172,7 +172,8 @@ fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
         "microsecond" | "usec" | "u" => 1,
         _ => return None,
     };
-    let fraction = if micros >= MICROS_PER_SECOND { millionths.checked_mul(micros / MICROS_PER_SECOND)? } else { millionths.checked_mul(micros)? / 1_000_000 };
+    let fraction =
+        if micros >= MICROS_PER_SECOND { millionths.checked_mul(micros / MICROS_PER_SECOND)? } else { millionths.checked_mul(micros)? / 1_000_000 };
     parts.add(0, 0, whole.checked_mul(micros)?.checked_add(fraction)?)
 }
 

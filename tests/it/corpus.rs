@@ -1,0 +1,92 @@
+//! Statements that others wrote, by the hundred, over schemas of the names they use: each is answered as PostgreSQL answers it, or refused for a reason.
+//! The texts lie beside the repository, in `../shared`; where they do not, the tests say so and pass.
+
+mod outcome;
+mod texts;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use outcome::{Outcome, outcome};
+use texts::Text;
+
+use crate::veil::Veil;
+
+/// A schema with made-up rows and a policy, under `tests/corpora`.
+async fn world(name: &str) -> Arc<Veil> {
+    let folder = Path::new("tests/corpora").join(name);
+    let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
+    let policy = std::fs::read_to_string(folder.join("policy.yaml")).unwrap();
+    Arc::new(Veil::over(&schema, &policy, Veil::silent()).await)
+}
+
+/// The fewest statements that must be answered, and answered as PostgreSQL does but for the order of rows; neither may fall.
+struct Floor {
+    answered: usize,
+    equal: usize,
+}
+
+/// Asks every text, prints what PostgreSQL would answer otherwise, and holds the counts against the floor.
+async fn ask_all(name: &str, texts: Vec<Text>, floor: Floor) {
+    if texts.is_empty() {
+        println!("{name}: skipped, its texts are not on this machine");
+        return;
+    }
+    let (mut answered, mut equal, mut both, mut failed) = (0, 0, 0, Vec::new());
+    let mut lines = Vec::new();
+    let mut veils: Vec<(&str, Arc<Veil>)> = Vec::new();
+    for Text { id, world: of, sql } in &texts {
+        let veil = match veils.iter().find(|(name, _)| name == of) {
+            Some((_, veil)) => Arc::clone(veil),
+            None => {
+                veils.push((of, world(of).await));
+                Arc::clone(&veils[veils.len() - 1].1)
+            }
+        };
+        let found = outcome(&veil, sql).await;
+        match &found {
+            Outcome::Equal => {
+                (answered, equal) = (answered + 1, equal + 1);
+                continue;
+            }
+            Outcome::Different { .. } => answered += 1,
+            Outcome::Refused { postgresql_too: true, .. } => {
+                both += 1;
+                continue;
+            }
+            Outcome::Refused { postgresql_too: false, .. } => {}
+            Outcome::Failed(why) => failed.push(format!("{id}: {why}: {sql}")),
+        }
+        lines.push(format!("  {id}: {found}\n      {}", sql.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect::<String>()));
+    }
+    println!("{}", lines.join("\n"));
+    println!(
+        "{name}: {} texts: {answered} answered ({equal} equal to PostgreSQL without noise), {} refused, {both} refused as PostgreSQL does, {} failed",
+        texts.len(),
+        texts.len() - answered - both - failed.len(),
+        failed.len()
+    );
+    assert_eq!(failed, Vec::<String>::new(), "{name}");
+    assert!(answered >= floor.answered, "{name}: {answered} answered, {} before", floor.answered);
+    assert!(equal >= floor.equal, "{name}: {equal} equal, {} before", floor.equal);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qrlew_census() {
+    ask_all("qrlew census", texts::census(), Floor { answered: 55, equal: 43 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qrlew_probe() {
+    ask_all("qrlew probe", texts::probe(), Floor { answered: 100, equal: 88 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn smartnoise() {
+    ask_all("smartnoise", texts::smartnoise(), Floor { answered: 110, equal: 103 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn business_tools() {
+    ask_all("business tools", texts::business_tools(), Floor { answered: 29, equal: 25 }).await;
+}
