@@ -143,6 +143,10 @@ impl Expressions<'_> {
                 if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), span: _ }) = expr {
                     return number(&format!("-{text}"));
                 }
+                // In PostgreSQL the sign binds closer than the power.
+                if let ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr {
+                    return self.call("^", vec![self.unary(UnaryOperator::Minus, left)?, self.resolve(right)?]);
+                }
                 self.call("-", vec![self.resolve(expr)?])
             }
             UnaryOperator::PGAbs | UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::BitwiseNot => {
@@ -172,6 +176,11 @@ impl Expressions<'_> {
     }
 
     fn arithmetic(&self, symbol: &str, left: &ast::Expr, right: &ast::Expr) -> Result<Expr, Refusal> {
+        // PostgreSQL takes `@ a + 1` for `@ (a + 1)`.
+        if ends_in_prefix(left) {
+            return Err(Refusal::unsupported("an operator before its operand without parentheses")
+                .hint("Put it in parentheses, or call the function, such as abs(x)."));
+        }
         let (mut a, mut b) = (self.resolve(left)?, self.resolve(right)?);
         // PostgreSQL takes an untyped constant for the other operand's type; what is added to a timestamp can only be an interval.
         let beside = |other: &Type| match other {
@@ -219,6 +228,15 @@ impl Expressions<'_> {
 
     fn truth(&self, function: Function, expr: &ast::Expr) -> Result<Expr, Refusal> {
         Ok(Expr::call(function, vec![self.condition(expr, "IS")?], Type::Bool))
+    }
+}
+
+/// The last operand stands behind an operator of its own.
+fn ends_in_prefix(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::UnaryOp { op, expr: _ } => !matches!(op, UnaryOperator::Minus | UnaryOperator::Plus),
+        ast::Expr::BinaryOp { left: _, op: _, right } => ends_in_prefix(right),
+        _ => false,
     }
 }
 

@@ -11,6 +11,7 @@ use super::text::{collated, cut};
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
 use crate::refusal::Refusal;
+use crate::resolve::literal::integer_range;
 
 const INTEGER: &str = r"^[ \t\n\r\f\v]*[-+]?[0-9]{1,40}[ \t\n\r\f\v]*$";
 const NUMBER: &str = r"^[ \t\n\r\f\v]*[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?[ \t\n\r\f\v]*$";
@@ -30,14 +31,17 @@ const FALSE: &[&str] = &["f", "fa", "fal", "fals", "false", "n", "no", "of", "of
 pub(super) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {
     let value = cut(value);
     match to {
-        Type::Int2 | Type::Int4 | Type::Int8 => cast(guarded(value, INTEGER, &Type::Numeric(None), Vec::new()), &Type::Numeric(None), to),
-        Type::Numeric(_) | Type::Float4 | Type::Float8 => cast(guarded(value, NUMBER, &Type::Numeric(None), Vec::new()), &Type::Numeric(None), to),
+        Type::Int2 | Type::Int4 | Type::Int8 => cast(guarded(value, INTEGER, &Type::Numeric(None), Vec::new(), to), &Type::Numeric(None), to),
+        Type::Numeric(_) | Type::Float4 | Type::Float8 => {
+            let number = Type::Numeric(None);
+            cast(guarded(value, NUMBER, &number, Vec::new(), &number), &number, to)
+        }
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let year = sql::call("left", vec![value.sql.clone(), sql::number("4")]);
             let exists = sql::binary(year, B::NotEq, sql::text("0000"));
-            Ok(guarded(value, INSTANT, to, vec![exists]))
+            Ok(guarded(value, INSTANT, to, vec![exists], to))
         }
-        Type::Uuid => Ok(guarded(value, UUID, to, Vec::new())),
+        Type::Uuid => Ok(guarded(value, UUID, to, Vec::new(), to)),
         Type::Bool => {
             let blanks = sql::text(" \t\n\r\u{c}\u{b}");
             let word = sql::call("lower", vec![sql::call("btrim", vec![value.sql, blanks])]);
@@ -56,15 +60,25 @@ pub(super) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {
     }
 }
 
-/// The cast where the text matches the pattern and meets every other condition; else NULL.
-fn guarded(value: Emitted, pattern: &str, to: &Type, others: Vec<ast::Expr>) -> Emitted {
+/// The text as `read` where it matches the pattern and meets every other condition, a number within `limit`; else NULL.
+fn guarded(value: Emitted, pattern: &str, read: &Type, others: Vec<ast::Expr>, limit: &Type) -> Emitted {
     let text = Box::new(collated(value.sql.clone(), "C"));
     let matches = ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: text, op: B::PGRegexMatch, right: Box::new(sql::text(pattern)) }));
     let condition = others.into_iter().fold(matches, |a, b| sql::binary(a, B::And, b));
-    let read = sql::cast(value.sql, to);
-    let range = match to {
-        Type::Numeric(_) => Interval::ALL,
-        other => of_type(other),
+    let plain = sql::cast(value.sql, read);
+    let range = of_type(limit);
+    let kept = match read {
+        // What matches is a number and not NULL, so that LEAST and GREATEST clamp it.
+        Type::Numeric(_) => {
+            let bound = |v: f64| sql::number(&if v.abs() > 9.2e18 && integer_range(limit).is_some() { whole(v) } else { format!("{v:.0}") });
+            sql::call("least", vec![sql::call("greatest", vec![plain, bound(range.lo)]), bound(range.hi)])
+        }
+        _ => plain,
     };
-    Emitted { nodes: value.nodes * 3 + 6, ..Emitted::plain(sql::case(vec![(condition, read)], None), range) }
+    Emitted { nodes: value.nodes * 3 + 8, ..Emitted::plain(sql::case(vec![(condition, kept)], None), range) }
+}
+
+/// The ends of eight bytes, which float8 does not tell from their neighbours.
+fn whole(value: f64) -> String {
+    if value < 0.0 { i64::MIN.to_string() } else { i64::MAX.to_string() }
 }
