@@ -1,9 +1,9 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
 use super::interval::MICROS_PER_DAY;
-use super::steps::Listed;
+use super::parts::Listed;
 use crate::catalog::Type;
-use crate::policy::{Bounds, Policy, Scalar};
+use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
 use crate::resolve::evaluate::{NotEvaluable, evaluate, float_text};
@@ -23,6 +23,7 @@ pub enum KeyRule {
 
 /// What is known where keys are ruled.
 pub struct Keys<'a> {
+    pub choice: KeyChoice,
     pub policy: &'a Policy,
     pub columns: &'a [ColumnInfo],
     /// Columns that an outer join may fill with NULL.
@@ -35,11 +36,20 @@ impl Keys<'_> {
     /// The rule of one key, an expression over scanned columns (computed ones inlined).
     ///
     /// # Errors
-    /// 0A000 where neither rule can hold for the key's type.
+    /// 0A000 where no rule that the session allows can hold for the key.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
-        if let Some(domain) = self.domain(expr).and_then(|values| canonical(values, &expr.data_type)) {
-            return Ok(KeyRule::Domain(domain));
+        let known = || self.domain(expr).and_then(|values| canonical(values, &expr.data_type)).map(KeyRule::Domain);
+        match self.choice {
+            KeyChoice::Auto => known().map_or_else(|| self.threshold(expr), Ok),
+            KeyChoice::Domain => known().ok_or_else(|| {
+                Refusal::unsupported("under pgveil.keys = domain, GROUP BY a value that is not known without the data")
+                    .hint("SET pgveil.keys = auto shows the groups that enough units are in; or ask the data owner to declare the column's values.")
+            }),
+            KeyChoice::Threshold => self.threshold(expr),
         }
+    }
+
+    fn threshold(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
         let deterministic = expr.columns().iter().all(|id| self.is_deterministic(*id));
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
@@ -171,7 +181,7 @@ impl Keys<'_> {
         if let Some(values) = listed.filter(|values| values.iter().all(is_of_type)) {
             return Some(values);
         }
-        let between = super::steps::whole(self.range(&Expr::column(id, data_type.clone())))?;
+        let between = super::parts::whole(self.range(&Expr::column(id, data_type.clone())))?;
         match data_type {
             Type::Int2 | Type::Int4 | Type::Int8 => Some(between.map(Scalar::Int).collect()),
             Type::Date => between.map(|day| i32::try_from(day).ok().map(Scalar::Date)).collect(),

@@ -12,6 +12,8 @@ pub struct Ranges<'a> {
     pub columns: &'a [ColumnInfo],
     /// Definitions of computed columns.
     pub computed: &'a [(ColumnId, Expr)],
+    /// Where the columns that per-unit steps make lie.
+    pub opaque: &'a [(ColumnId, Interval)],
     /// Conditions that hold for every row: conjuncts of WHERE and FILTER.
     pub conditions: Vec<&'a Expr>,
     /// Conditions that hold for no row: those of the branches above in a CASE.
@@ -43,6 +45,7 @@ impl Ranges<'_> {
             policy: self.policy,
             columns: self.columns,
             computed: self.computed,
+            opaque: self.opaque,
             conditions: self.conditions.iter().copied().chain(branches.get(at).map(|(condition, _)| condition)).collect(),
             excluded: self.excluded.iter().copied().chain(branches[..at].iter().map(|(condition, _)| condition)).collect(),
         };
@@ -78,6 +81,9 @@ impl Ranges<'_> {
     fn column(&self, id: ColumnId) -> Interval {
         if let Some((_, definition)) = self.computed.iter().find(|(computed, _)| *computed == id) {
             return self.of(definition);
+        }
+        if let Some((_, range)) = self.opaque.iter().find(|(made, _)| *made == id) {
+            return *range;
         }
         let info = &self.columns[id.0 as usize];
         let Some((table, position)) = info.origin else { return of_unbounded(&info.data_type) };
@@ -136,7 +142,9 @@ impl Ranges<'_> {
     fn constant(&self, expr: &Expr) -> Option<Interval> {
         let mut is_constant = true;
         expr.walk(&mut |e| is_constant &= !matches!(e.node, Node::Column(_) | Node::Constant(_)));
-        let alone = || Ranges { policy: self.policy, columns: self.columns, computed: &[], conditions: Vec::new(), excluded: Vec::new() }.of(expr);
+        let alone = || {
+            Ranges { policy: self.policy, columns: self.columns, computed: &[], opaque: &[], conditions: Vec::new(), excluded: Vec::new() }.of(expr)
+        };
         if is_constant { Some(alone()).filter(|range| range.is_finite()) } else { None }
     }
 }

@@ -1,5 +1,6 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
+mod aim;
 mod calendar;
 mod cast;
 mod constants;
@@ -16,6 +17,7 @@ mod price;
 mod reading;
 mod relation;
 pub mod sql;
+mod step;
 mod text;
 
 use num_bigint::BigUint;
@@ -167,8 +169,15 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let asked = analyzed.releases().iter().filter(|r| !is_listed(r)).count().max(1);
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
+    let mut needs = aim::Needs::default();
     for release in analyzed.releases() {
-        let plan = rewrite_release(release, analyzed, policy, terms, asked)?;
+        let mut plan = rewrite_release(release, analyzed, policy, terms, asked)?;
+        if let Some(target) = terms.wishes.target_error
+            && !plan.measures.is_empty()
+        {
+            let epsilon = needs.add(aim::factor(&plan, target)?, terms, asked, policy)?;
+            plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, 1)?;
+        }
         if let Some(price) = &plan.price {
             loss =
                 loss.compose(price.loss).ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
@@ -260,22 +269,11 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 }
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
-    match relation {
-        Relation::Scan(_) | Relation::Constants(_) => {}
-        Relation::Filter { input, predicate } => {
-            needed.extend(predicate.columns());
-            read_by(input, needed);
-        }
-        Relation::Project { input, columns } => {
-            columns.iter().for_each(|(_, e)| needed.extend(e.columns()));
-            read_by(input, needed);
-        }
-        Relation::Join { kind: _, left, right, on } => {
-            on.iter().for_each(|e| needed.extend(e.columns()));
-            read_by(left, needed);
-            read_by(right, needed);
-        }
+    relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
+    if let Relation::Group { input: _, keys, aggregates: _ } = relation {
+        needed.extend(keys);
     }
+    relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 
 fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle], policy: &Policy) -> [u8; 32] {

@@ -1,6 +1,7 @@
 //! Random queries of the language in scope, weighted so that most of them plan.
 
 use super::random::Random;
+use super::steps::step;
 
 /// One query over one of the shapes of FROM.
 pub fn query(random: &mut Random) -> String {
@@ -34,7 +35,8 @@ const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, coun
 /// WITH, FROM, and the aliases that show all data columns (public ones show none).
 fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
     let none = String::new;
-    match random.below(17) {
+    let depth = random.below(3);
+    match random.below(22) {
         0 | 1 => (none(), "people p".to_owned(), vec!["p"]),
         2 | 3 => (none(), "visits v".to_owned(), vec!["v"]),
         4 => (none(), "items i".to_owned(), vec!["i"]),
@@ -46,9 +48,12 @@ fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
         10 => (none(), "visits v LEFT JOIN notes n ON v.town = n.code".to_owned(), vec!["v"]),
         11 => (none(), "(SELECT * FROM visits WHERE ni > -3) AS v".to_owned(), vec!["v"]),
         12 => ("WITH v AS (SELECT * FROM visits WHERE i4 IS NOT NULL) ".to_owned(), "v".to_owned(), vec!["v"]),
+        14..=16 => (none(), format!("({}) v", step(random, depth)), vec!["v"]),
+        17 => (none(), format!("people p LEFT JOIN ({}) v ON v.person = p.id", step(random, depth)), vec!["p", "v"]),
+        18 => (format!("WITH w AS ({}) ", step(random, depth)), "w v JOIN w p ON v.person = p.person AND v.ni = p.ni".to_owned(), vec!["v", "p"]),
         13 => (none(), "people p JOIN visits v ON v.person = p.id JOIN items i ON i.visit = v.id".to_owned(), vec!["p", "v", "i"]),
-        14 => (none(), format!("visits v JOIN ({MIDDLE}) m ON m.kd = v.kd"), vec!["v", "m"]),
-        15 => (none(), format!("people p LEFT JOIN ({MIDDLE} ORDER BY count(*) DESC LIMIT 3) m ON m.i4 < p.i4"), vec!["p", "m"]),
+        19 => (none(), format!("visits v JOIN ({MIDDLE}) m ON m.kd = v.kd"), vec!["v", "m"]),
+        20 => (none(), format!("people p LEFT JOIN ({MIDDLE} ORDER BY count(*) DESC LIMIT 3) m ON m.i4 < p.i4"), vec!["p", "m"]),
         _ => {
             let inner = "SELECT x.*, coalesce(x.i4, 3) AS made, x.f8 * 2 AS doubled FROM visits x WHERE x.ni <> 2";
             (none(), format!("people p LEFT JOIN ({inner}) v ON v.person = p.id"), vec!["p", "v"])
@@ -99,7 +104,7 @@ impl Grammar<'_> {
             };
         }
         let a = self.numeric(depth - 1);
-        match self.random.below(13) {
+        match self.random.below(17) {
             0..=3 => {
                 let op = self.random.pick(&["+", "-", "*", "/", "%"]);
                 format!("({a} {op} {})", self.numeric(depth - 1))
@@ -112,6 +117,10 @@ impl Grammar<'_> {
             9 => format!("greatest({a}, {})", self.numeric(depth - 1)),
             10 => format!("extract({} FROM {})", self.random.pick(&["year", "month", "dow", "doy", "day", "quarter", "week"]), self.date(depth - 1)),
             11 => format!("CASE WHEN {} THEN {a} END", self.condition(depth - 1)),
+            12 => format!("power({a}, {})", self.random.pick(&["2", "0.5", "-1", "3"])),
+            13 => format!("exp({a})"),
+            14 => format!("div({a}, {})", self.numeric(depth - 1)),
+            15 => format!("({})::numeric", self.text(depth - 1)),
             _ => format!("coalesce({a}, 0)"),
         }
     }
@@ -124,7 +133,7 @@ impl Grammar<'_> {
             };
         }
         let a = self.float(depth - 1);
-        match self.random.below(11) {
+        match self.random.below(14) {
             0..=3 => {
                 let op = self.random.pick(&["+", "-", "*", "/"]);
                 format!("({a} {op} {})", self.float(depth - 1))
@@ -135,6 +144,9 @@ impl Grammar<'_> {
             7 => format!("({})::float8", self.any_number(depth - 1)),
             8 => format!("least({a}, {})", self.float(depth - 1)),
             9 => format!("date_part('{}', {})", self.random.pick(&["year", "month", "dow", "doy"]), self.date(depth - 1)),
+            10 => format!("{}({a})", self.random.pick(&["exp", "sin", "atan", "radians", "degrees", "cbrt"])),
+            11 => format!("({a} ^ {})", self.random.pick(&["2", "0.5", "(-2)"])),
+            12 => format!("extract(epoch FROM ({} - {}))::float8", self.timestamp(depth - 1), self.timestamp(depth - 1)),
             _ => format!("CASE WHEN {} THEN {a} ELSE 1.5 END", self.condition(depth - 1)),
         }
     }
@@ -155,7 +167,7 @@ impl Grammar<'_> {
             };
         }
         let a = self.text(depth - 1);
-        match self.random.below(8) {
+        match self.random.below(13) {
             0 => format!("{}({a})", self.random.pick(&["lower", "upper", "btrim", "ltrim", "rtrim"])),
             1 => format!("{}({a}, {})", self.random.pick(&["left", "right"]), self.random.pick(&["0", "1", "3", "-2", "5000"])),
             2 => format!("substring({a}, {})", self.random.pick(&["0", "2", "-5"])),
@@ -163,6 +175,11 @@ impl Grammar<'_> {
             4 => format!("coalesce({a}, 'none')"),
             5 => format!("({})::text", self.random.pick(&["5"]).to_owned() + " + " + &self.integer(depth - 1)),
             6 => format!("CASE WHEN {} THEN {a} ELSE 'else' END", self.condition(depth - 1)),
+            7 => format!("({a} || {})", self.text(depth - 1)),
+            8 => format!("concat_ws('-', {a}, {})", self.any_number(depth - 1)),
+            9 => format!("{}({a}, {})", self.random.pick(&["lpad", "rpad", "repeat"]), self.random.pick(&["0", "2", "9"])),
+            10 => format!("replace({a}, 'a', 'bb')"),
+            11 => format!("substring({a} FROM '[a-z]+')"),
             _ => format!("nullif({a}, 'a')"),
         }
     }
@@ -183,9 +200,11 @@ impl Grammar<'_> {
         if depth == 0 || self.random.once_in(2) {
             return self.column(&["ts", "tt"]);
         }
-        match self.random.below(3) {
+        match self.random.below(5) {
             0 => format!("date_trunc('{}', {})", self.random.pick(&["year", "quarter", "month", "week", "day", "hour"]), self.timestamp(depth - 1)),
             1 => format!("({})::timestamp", self.date(depth - 1)),
+            2 => format!("({} + interval '1 month')", self.timestamp(depth - 1)),
+            3 => format!("({} - {} * interval '1 day')", self.timestamp(depth - 1), self.integer(0)),
             _ => format!("greatest({}, timestamp '2000-01-01 00:00:00')", self.timestamp(depth - 1)),
         }
     }
@@ -220,6 +239,10 @@ impl Grammar<'_> {
             6 => format!("({} {op} {})", self.date(depth), self.date(depth)),
             7 => format!("({} {op} {})", self.timestamp(depth), self.timestamp(depth)),
             8 => self.column(&["b"]),
+            11 => format!("({} ~ '^[a-z]+$')", self.text(depth)),
+            12 => format!("({} SIMILAR TO '%(a|b)_')", self.text(depth)),
+            13 => format!("(({}, {}) {op} ({}, 'a'))", self.integer(0), self.text(0), self.integer(0)),
+            14 => format!("({} = ANY (ARRAY[1, 7, NULL]))", self.integer(depth)),
             9 => format!("({} IS DISTINCT FROM {})", self.numeric(depth), self.numeric(depth)),
             _ => format!("({} IS {}NULL)", self.any_number(depth), self.random.pick(&["", "NOT "])),
         }
@@ -263,7 +286,7 @@ impl Grammar<'_> {
 
     pub fn aggregate(&mut self) -> String {
         let unit = match self.aliases[0] {
-            "p" => Some("p.id"),
+            "p" if self.aliases.len() < 2 || self.aliases[1] != "p" => Some("p.id"),
             "v" => Some("v.person"),
             _ => None,
         };
