@@ -93,6 +93,6 @@ fn text(scalar: &Scalar) -> String {
         Scalar::Bool(value) => value.to_string(),
         Scalar::Int(value) => value.to_string(),
         Scalar::Decimal(value) | Scalar::Text(value) => value.clone(),
-        Scalar::Date(_) | Scalar::Timestamp(_) => crate::rewrite::sql::scalar_text(scalar),
+        Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => crate::rewrite::sql::scalar_text(scalar),
     }
 }

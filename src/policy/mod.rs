@@ -73,6 +73,12 @@ pub enum Scalar {
     Date(i32),
     /// Timestamp without or with time zone (UTC), as microseconds since 2000-01-01.
     Timestamp(i64),
+    /// A constant of a query only: its parts, which PostgreSQL keeps apart.
+    Interval {
+        months: i32,
+        days: i32,
+        micros: i64,
+    },
 }
 
 /// One column that the analyst may name.

@@ -1,19 +1,24 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
 mod aim;
+mod calendar;
 mod cast;
 mod constants;
+mod curve;
 mod describe;
 mod expression;
+mod grammar;
 mod guard;
 mod lattice;
 mod levels;
 mod operator;
 mod partials;
 mod price;
+mod reading;
 mod relation;
 pub mod sql;
 mod step;
+mod text;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
