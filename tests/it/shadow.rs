@@ -80,6 +80,7 @@ fn policy() -> Policy {
             connections_per_role: 4,
             connections_per_address: 4,
         },
+        time_grain: None,
     }
 }
 
