@@ -73,6 +73,7 @@
 //! | fingerprint | a digest of a plan, or of a table's definition | hash, checksum |
 //! | resolve | to give names their meaning (*bind* is the protocol's word for parameters) | bind |
 
+pub mod admin;
 pub mod analyze;
 pub mod catalog;
 pub mod cli;

@@ -40,7 +40,8 @@ Examples:
   DATABASE_URL=postgresql://reader@db/shop pgveil serve --policy policies/shop.yaml
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
 
-Logs go to stderr; PGVEIL_LOG=debug (or RUST_LOG) shows more. They hold no SQL and no value.")]
+SIGHUP reloads the policy: one that does not hold changes nothing. Logs go to stderr, as JSON with PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug
+(or RUST_LOG) shows more. They hold no SQL and no value.")]
     Serve(ServeOptions),
     /// Verify a policy file against its database, and say what it means
     #[command(after_help = "\
@@ -103,4 +104,7 @@ pub struct ServeOptions {
     /// Private key of the certificate in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
 }

@@ -75,8 +75,16 @@ pub fn unreachable_database(error: postgres::Error) -> Failure {
     Failure::with_remedy(format_args!("{error}{cause}"), "Is the database running, and are host, port, user and password of its URL right?")
 }
 
-/// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together. `connections` towards the database at most.
-pub async fn engine(opened: Opened, database: Config, source: ShadowSource, ledger: &str, connections: usize) -> Result<Started, Failure> {
+/// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together. `connections` towards the database at most; `before` is the
+/// engine that this one is to replace.
+pub async fn engine(
+    opened: Opened,
+    database: Config,
+    source: ShadowSource,
+    ledger: &str,
+    connections: usize,
+    before: Option<&Engine>,
+) -> Result<Started, Failure> {
     let Opened { policy, warnings: _, catalog, connected } = opened;
     let options = ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone());
     let shadow = Shadow::start(&policy, options).await.map_err(|e| {
@@ -93,6 +101,10 @@ pub async fn engine(opened: Opened, database: Config, source: ShadowSource, ledg
     let warnings = shadow.warnings().to_vec();
     let backend = Backend::new(database, connections);
     let engine = Engine::new(policy, backend, shadow, ledger, catalog.database, catalog.server_version);
+    let engine = match before {
+        Some(before) => engine.succeeding(before),
+        None => engine,
+    };
     Ok(Started { engine: Arc::new(engine), warnings, mirrored })
 }
 

@@ -148,6 +148,8 @@ pub struct Limits {
     pub failures: u32,
     pub statement_timeout: std::time::Duration,
     pub connections: u32,
+    pub connections_per_role: u32,
+    pub connections_per_address: u32,
 }
 
 /// A checked policy: every fact in it agrees with the catalog it was checked against.
