@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,12 +69,34 @@ The cost is that of a role that has spent nothing yet.")]
         /// One or more SELECT statements
         sql: String,
     },
+    /// Show what has been spent of every account, by the ledger alone
+    #[command(after_help = "\
+Examples:
+  pgveil budget --policy policies/shop.yaml             what is left of each account
+  pgveil budget history --policy policies/shop.yaml     every debit, newest first
+
+Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then counts.")]
+    Budget {
+        #[arg(value_enum, default_value_t = BudgetQuestion::Show)]
+        question: BudgetQuestion,
+        /// The policy file
+        #[arg(long, value_name = "FILE")]
+        policy: PathBuf,
+    },
     /// Make the verifier of a password, for `password:` of a role in the policy
     #[command(after_help = "\
 Examples:
   pgveil password                          asks twice, without echo
   echo -n 'correct horse' | pgveil password")]
     Password,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum BudgetQuestion {
+    /// What is left
+    Show,
+    /// Every debit
+    History,
 }
 
 #[derive(Debug, Args)]
