@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Failure, start, table};
-use crate::engine::{Asker, constants, describe_plan, plan};
+use crate::engine::{Asker, Reuse, constants, describe_plan, plan};
 use crate::mechanism::{Fixed, Loss, Standing};
 use crate::parse::{Statement, parse};
 use crate::policy::Policy;
@@ -17,7 +17,7 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
     let terms = terms(&policy, role)?;
     let role = role.or(policy.roles.first().map(|role| role.name.as_str())).unwrap_or_default().to_owned();
     let search_path = vec![role.clone(), "public".to_owned()];
-    let asker = Asker { role, epsilon: None, settings: Vec::new(), search_path };
+    let asker = Asker { role, epsilon: None, settings: Vec::new(), search_path, reuse: Reuse::On };
     let refused = |refusal| {
         table::print_refusal(&refusal, sql);
         Failure::Shown

@@ -2,19 +2,23 @@
 
 mod answering;
 mod failures;
+mod middles;
 mod notice;
+mod reuse;
 mod service;
+mod turns;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio_util::sync::CancellationToken;
 
-pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
+pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, Reuse};
 pub use notice::describe as describe_plan;
 pub use service::{Answer, Service};
 
 use failures::Failures;
+use turns::Turns;
 
 use crate::analyze::analyze;
 use crate::error::Error;
@@ -40,6 +44,7 @@ pub struct Engine {
     ledger: Ledger,
     sampler: MakeSampler,
     failures: Failures,
+    turns: Turns,
     server_version: String,
     database: String,
 }
@@ -60,7 +65,7 @@ impl Engine {
     /// Noise comes from the operating system's CSPRNG.
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
-        Self { policy, backend, shadow, ledger, sampler, failures: Failures::default(), server_version, database }
+        Self { policy, backend, shadow, ledger, sampler, failures: Failures::default(), turns: Turns::default(), server_version, database }
     }
 
     /// The same with another noise source: for tests, which hold it up against PostgreSQL without noise. No command, setting or feature leads here.
@@ -158,11 +163,11 @@ impl Service for Engine {
         let bound = self.bound(asker, query, parameters, arguments).await?;
         let (plan, _) = self.plan(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
-        let released = self.answered(asker, &plan, &cancel).await?;
-        let statement = finish::finish(&plan, &released).map_err(Error::Rewrite)?;
+        let answered = self.answered(asker, &plan, &cancel).await?;
+        let statement = finish::finish(&plan, &answered.released).map_err(Error::Rewrite)?;
         let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let notices = notice::of_answer(&plan, &balances, &self.policy);
+        let notices = notice::of_answer(&plan, &answered, &balances, &self.policy);
         Ok(Answer { columns: description.columns, rows, notices })
     }
 

@@ -1,5 +1,6 @@
 //! What a plan costs and how far off its answers may be, in words: notices and EXPLAIN. Public facts only.
 
+use super::answering::Answered;
 use crate::ledger::Balances;
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::policy::Policy;
@@ -9,11 +10,17 @@ use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
 const NORMAL_95: f64 = 1.96;
 
 /// The notices of an answer: its cost, and the noise of every aggregate whose noise does not depend on the data.
-pub fn of_answer(plan: &Plan, balances: &Balances, policy: &Policy) -> Vec<String> {
+pub(super) fn of_answer(plan: &Plan, answered: &Answered, balances: &Balances, policy: &Policy) -> Vec<String> {
     if plan.loss().is_zero() {
         return Vec::new();
     }
-    let mut lines = vec![format!("privacy cost: {}; {}", cost(&plan.loss(), policy), left(balances))];
+    let mut lines = match answered.paid.is_zero() {
+        true => vec![format!("privacy cost: nothing, the same was released before; {}", left(balances))],
+        false => vec![format!("privacy cost: {}; {}", cost(&answered.paid, policy), left(balances))],
+    };
+    if answered.recalled > 0 && !answered.paid.is_zero() {
+        lines.push(format!("{} of {} releases were made before and cost nothing", answered.recalled, plan.releases().len()));
+    }
     lines.extend(plan.releases().iter().flat_map(noise));
     lines
 }

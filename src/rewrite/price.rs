@@ -38,6 +38,26 @@ pub struct Price {
     /// Most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
     pub loss: Loss,
+    /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting. Compares answers to one question.
+    pub accuracy: f64,
+}
+
+/// What a statement takes of a price.
+pub(super) struct Bounding {
+    pub mechanism: Mechanism,
+    pub clip: BigUint,
+    pub refine: Vec<u32>,
+}
+
+impl Price {
+    pub(super) fn bounding(&self) -> Bounding {
+        Bounding { mechanism: self.mechanism, clip: self.clip.clone(), refine: self.calibrated.iter().map(|c| c.refine).collect() }
+    }
+
+    /// Fixed in place of everything that the noise decides: statements of one question are one text then. Never run.
+    pub(super) fn no_bounding(&self) -> Bounding {
+        Bounding { mechanism: Mechanism::Gaussian, clip: BigUint::from(1u8), refine: vec![0; self.calibrated.len()] }
+    }
 }
 
 /// Prices a release; `share` is how many releases split the statement's epsilon.
@@ -89,7 +109,8 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| out_of_reach())?;
-    let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss };
+    let accuracy = mu.map_or(epsilon.to_f64(), |mu| mu.to_f64());
+    let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss, accuracy };
     if keyed {
         release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX), release.one_row_per_unit)?;
     }

@@ -14,6 +14,18 @@ pub struct Asker {
     pub settings: Vec<(String, String)>,
     /// Schemas of unqualified names, in order.
     pub search_path: Vec<String>,
+    /// `pgveil.reuse`.
+    pub reuse: Reuse,
+}
+
+/// Whether an answer that was released before is shown again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reuse {
+    /// The same question gets the same answer, at no charge.
+    #[default]
+    On,
+    /// Every question is bought afresh.
+    Off,
 }
 
 /// How a value travels.

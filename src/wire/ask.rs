@@ -18,7 +18,7 @@ use super::connection::Connection;
 use super::portal::{Reply, text_column};
 use super::settings::Notices;
 use super::stop::Stop;
-use crate::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
+use crate::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Reuse, Service};
 use crate::error::Error;
 use crate::parse::{ExplainFormat, Query};
 use crate::refusal::{Refusal, sqlstate};
@@ -71,6 +71,7 @@ impl<S: Service> Connection<S> {
         Asker {
             role: self.role.clone(),
             epsilon: self.settings.epsilon(),
+            reuse: Reuse::On,
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
         }

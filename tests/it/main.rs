@@ -15,6 +15,7 @@ mod neighbour;
 mod oracle;
 mod policy;
 mod postgres;
+mod reuse;
 mod road;
 mod shadow;
 mod tidy;

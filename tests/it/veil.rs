@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service};
+use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Reuse, Service};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
@@ -94,7 +94,7 @@ impl Veil {
     }
 
     pub fn asker() -> Asker {
-        Asker { role: "analyst".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["public".to_owned()] }
+        Asker { role: "analyst".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["public".to_owned()], reuse: Reuse::On }
     }
 
     /// Mu squared that the analyst has spent, as a number.

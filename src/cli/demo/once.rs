@@ -1,7 +1,7 @@
 //! `--once`: answers as psql would print them, with their noise and cost.
 
 use crate::cli::{Failure, table};
-use crate::engine::{Asker, Engine, Service};
+use crate::engine::{Asker, Engine, Reuse, Service};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
 use crate::refusal::{Refusal, sqlstate};
@@ -24,6 +24,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
         epsilon: None,
         settings: Vec::new(),
         search_path: vec![super::ANALYST.to_owned(), "public".to_owned()],
+        reuse: Reuse::On,
     };
     for statement in parse(sql)? {
         match statement {

@@ -60,7 +60,7 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
         })
     };
     if sql.contains("asker") {
-        let Asker { role, epsilon, settings, search_path } = asker;
+        let Asker { role, epsilon, settings, search_path, reuse: _ } = asker;
         return vec![text(format!("{role} {epsilon:?} {search_path:?} {settings:?}"))];
     }
     if sql.contains('$') {
