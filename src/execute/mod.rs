@@ -86,8 +86,7 @@ impl Snapshot {
     async fn pin(&self, part: &Part<'_>) -> Result<(), Error> {
         let client = self.client()?;
         client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
-        let mut tables: Vec<&(u32, String, String, String)> =
-            part.releases().flat_map(ReleasePlan::relied_on).collect();
+        let mut tables: Vec<&(u32, String, String, String)> = part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
         for (_, schema, name, _) in &tables {

@@ -98,7 +98,8 @@ impl Store {
         let sql = "SELECT id FROM answer WHERE question = ?1 AND accuracy >= ?2 AND epsilon IS ?3 AND rho = ?4 AND mu_squared = ?5 AND delta = ?6
                    ORDER BY id DESC LIMIT 1";
         let [epsilon, rho, mu_squared, delta] = blobs(&question.loss);
-        let found = self.connection.prepare_cached(sql)?.query_row(params![question.digest, least, epsilon, rho, mu_squared, delta], |row| row.get(0));
+        let found =
+            self.connection.prepare_cached(sql)?.query_row(params![question.digest, least, epsilon, rho, mu_squared, delta], |row| row.get(0));
         Ok(found.optional()?.map(|id| Stored::Offered(AnswerId(id))))
     }
 

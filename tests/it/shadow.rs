@@ -88,7 +88,13 @@ const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate nu
     CREATE TABLE public.customers (id int PRIMARY KEY, city varchar(30)); INSERT INTO customers VALUES (1, 'secret city')";
 
 fn asker() -> Asker {
-    Asker { role: "ann".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()], reuse: Reuse::On }
+    Asker {
+        role: "ann".to_owned(),
+        epsilon: None,
+        settings: Vec::new(),
+        search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
+        reuse: Reuse::On,
+    }
 }
 
 fn asker_with(settings: &[(&str, &str)]) -> Asker {

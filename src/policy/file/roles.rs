@@ -66,7 +66,10 @@ fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
         "always" => Some(RoleReuse::Always),
         "chosen" => Some(RoleReuse::Chosen),
         _ => {
-            findings.error(node.place, "reuse must be always (the same question always gets the same answer) or chosen (the session's pgveil.reuse says)");
+            findings.error(
+                node.place,
+                "reuse must be always (the same question always gets the same answer) or chosen (the session's pgveil.reuse says)",
+            );
             None
         }
     }

@@ -120,7 +120,6 @@ fn roles_have_a_verifier_and_a_budget() {
     refused(4, &role("SCRAM-SHA-256$4096:QQ==$QQ==:QQ=="), &["4:27: the password of role \"ann\" is not a whole SCRAM verifier"]);
     refused(4, &role(&VERIFIER.replace("4096", "1")), &["4:27: the password of role \"ann\" has an iteration count outside"]);
     refused(4, &lines()[3].replace("epsilon: 3", "epsilon: 9"), &["4:"]);
-    refused(4, &lines()[3].replace("name: ann", "name: ann, reuse: always"), &["4:17: \"reuse\" is not offered yet"]);
     refused(4, &format!("{}\n{}", lines()[3], lines()[3]), &["5:5: role \"ann\" is given twice"]);
     refused(4, "  []", &["4:3: roles is empty"]);
     assert!(!format!("{:?}", errors(&lines().join("\n").replace("gbbM", "?"))).contains("S4OX"));
