@@ -7,10 +7,10 @@ use super::{Engine, internal};
 use crate::error::Error;
 use crate::ledger::{AnswerId, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
 use crate::mechanism::Loss;
-use crate::policy::RoleReuse;
+use crate::policy::{Reuse, RoleReuse};
 use crate::release::Released;
 use crate::rewrite::{Part, Plan};
-use crate::shadow::{Asker, Reuse};
+use crate::shadow::Asker;
 
 /// What needs no new noise.
 pub(super) struct Recalled {
@@ -32,7 +32,7 @@ impl Engine {
     pub(super) async fn recall(&self, asker: &Asker, plan: &Plan, middles: &mut Middles<'_>) -> Result<Recalled, Error> {
         let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0 };
         let always = self.policy.role(&asker.role).is_some_and(|r| r.reuse == RoleReuse::Always);
-        if asker.reuse == Reuse::Off && !always {
+        if asker.wishes.reuse == Reuse::Off && !always {
             return Ok(recalled);
         }
         for release in plan.order() {

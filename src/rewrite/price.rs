@@ -8,7 +8,7 @@ use crate::mechanism::{
     Accounting, Calibrated, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold,
     mu_of, threshold,
 };
-use crate::policy::Policy;
+use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Probability mass of one release whose keys come from the data: small enough that the default share of delta holds 500 of them.
@@ -23,6 +23,8 @@ pub struct Terms {
     pub delta: f64,
     /// Every account that the statement's charge would touch.
     pub accounts: Vec<Standing>,
+    /// What else the session wishes.
+    pub wishes: Wishes,
 }
 
 /// The noise of one release.
@@ -38,6 +40,8 @@ pub struct Price {
     /// Most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
     pub loss: Loss,
+    /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound a unit otherwise.
+    l2: BigUint,
     /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting. Compares answers to one question.
     pub accuracy: f64,
 }
@@ -54,9 +58,9 @@ impl Price {
         Bounding { mechanism: self.mechanism, clip: self.clip.clone(), refine: self.calibrated.iter().map(|c| c.refine).collect() }
     }
 
-    /// Fixed in place of everything that the noise decides: statements of one question are one text then. Never run.
+    /// The same whatever mechanism and noise the price has: statements of one question are one text then. Never run.
     pub(super) fn no_bounding(&self) -> Bounding {
-        Bounding { mechanism: Mechanism::Gaussian, clip: BigUint::from(1u8), refine: vec![0; self.calibrated.len()] }
+        Bounding { mechanism: Mechanism::Gaussian, clip: self.l2.clone(), refine: vec![0; self.calibrated.len()] }
     }
 }
 
@@ -73,7 +77,7 @@ impl Price {
 /// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last step below the boundary is always that exact clip, so
 /// the release is mu-GDP whatever is known of single rows.
 pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy, terms: &Terms, share: usize) -> Result<Price, Refusal> {
-    let groups = groups(release, policy);
+    let groups = groups(release, policy, &terms.wishes);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
     let (l2, l1) = clips(release, coordinates, &weights, groups);
     let keyed = release.keys.iter().any(|(_, rule)| *rule == KeyRule::Threshold);
@@ -98,7 +102,7 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
         _ => return Err(out_of_reach()),
     };
     let (clip, loss) = match (mechanism, mu) {
-        (Mechanism::Gaussian, Some(mu)) => (l2, loss_gaussian(mu)),
+        (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu)),
         _ => (l1, loss_laplace(epsilon)),
     };
     let calibrated = weights
@@ -110,7 +114,7 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| out_of_reach())?;
     let accuracy = mu.map_or(epsilon.to_f64(), |mu| mu.to_f64());
-    let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss, accuracy };
+    let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss, l2, accuracy };
     if keyed {
         release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX), release.one_row_per_unit)?;
     }
@@ -132,7 +136,7 @@ fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32, one_row
 }
 
 /// Most groups that one unit may be in.
-fn groups(release: &AnalyzedRelease, policy: &Policy) -> u64 {
+fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
     if release.one_row_per_unit {
         return 1;
     }
@@ -140,7 +144,9 @@ fn groups(release: &AnalyzedRelease, policy: &Policy) -> u64 {
         KeyRule::Domain(values) => Some(cells.saturating_mul(values.len().max(1) as u64)),
         KeyRule::Threshold => None,
     });
-    cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit)).clamp(1, release.lineage.rows_per_unit.max(1))
+    let groups = cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit));
+    let groups = wishes.groups_per_unit.map_or(groups, |most| groups.min(most.into()));
+    groups.clamp(1, release.lineage.rows_per_unit.max(1))
 }
 
 /// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise.

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use crate::policy::Policy;
 use crate::postgres::{self, Engine, LocalPostgres, connect};
 use crate::refusal::Refusal;
-pub use exchange::{Argument, Asker, ColumnDescription, Description, Format, Reuse};
+pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
 pub use mirror::Mirrored;
 pub use rows::{BYTES_MAX, ROWS_MAX};

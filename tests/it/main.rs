@@ -17,6 +17,7 @@ mod policy;
 mod postgres;
 mod reuse;
 mod road;
+mod settings;
 mod shadow;
 mod tidy;
 mod veil;

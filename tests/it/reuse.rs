@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Asker, Reuse};
+use pgveil::engine::Asker;
 
 use crate::veil::Veil;
 
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
-
-fn fresh() -> Asker {
-    Asker { reuse: Reuse::Off, ..Veil::asker() }
-}
 
 /// A second role with the analyst's password and budget.
 fn with_colleague(yaml: String) -> String {
@@ -44,7 +40,7 @@ async fn same_question_is_paid_once() {
     let both = veil.rows_as(&Veil::asker(), "SELECT (SELECT count(*) FROM nls.interviews), (SELECT count(*) FROM nls.women)").await.unwrap();
     assert!(both[0].ends_with(&format!("|{}", first[0])), "{both:?} {first:?}");
     assert!(veil.spent().await > paid);
-    let another = veil.rows_as(&fresh(), WOMEN).await.unwrap();
+    let another = veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap();
     let spent = veil.spent().await;
     assert!(spent > paid, "bought afresh: {another:?}");
     assert_eq!(veil.rows_as(&Veil::asker(), WOMEN).await.unwrap(), another, "the newest of equal ones");
@@ -57,7 +53,7 @@ async fn reuse_ignores_writes() {
     let first = veil.rows_as(&Veil::asker(), WOMEN).await.unwrap();
     veil.client.batch_execute("DELETE FROM nls.interviews WHERE woman_id < 1000; DELETE FROM nls.women WHERE woman_id < 1000").await.unwrap();
     assert_eq!(veil.rows_as(&Veil::asker(), WOMEN).await.unwrap(), first);
-    let (fewer, first) = (veil.rows_as(&fresh(), WOMEN).await.unwrap()[0].parse::<i64>().unwrap(), first[0].parse::<i64>().unwrap());
+    let (fewer, first) = (veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap()[0].parse::<i64>().unwrap(), first[0].parse::<i64>().unwrap());
     assert!(fewer < first);
 }
 
@@ -76,7 +72,7 @@ async fn an_error_above_the_releases_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn less_noise_serves_and_more_does_not() {
     let veil = Veil::demo(|y| y, None).await;
-    let at = |epsilon: f64| Asker { epsilon: Some(epsilon), ..Veil::asker() };
+    let at = |epsilon: f64| Asker { wishes: Veil::wishes(epsilon), ..Veil::asker() };
     let sql = "SELECT year, count(*), avg(hourly_wage) FROM nls.interviews GROUP BY year";
     let first = veil.rows_as(&at(0.3), sql).await.unwrap();
     let paid = veil.spent().await;
@@ -89,7 +85,7 @@ async fn less_noise_serves_and_more_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_mechanism_of_the_day_makes_no_new_question() {
     let veil = Veil::demo(|y| y.replace("epsilon: 3,", "epsilon: 7,"), None).await;
-    let at = |epsilon: f64| Asker { epsilon: Some(epsilon), ..Veil::asker() };
+    let at = |epsilon: f64| Asker { wishes: Veil::wishes(epsilon), ..Veil::asker() };
     let first = veil.rows_as(&at(0.02), WOMEN).await.unwrap();
     // Something that only a Gaussian is cheap for closes the pure branch.
     veil.ask("SELECT year, avg(hourly_wage), sum(hours_per_week) FROM nls.interviews GROUP BY year").await.unwrap();
@@ -119,9 +115,9 @@ async fn each_role_pays_for_what_it_sees() {
 async fn a_role_that_always_reuses_buys_nothing_twice() {
     let always = |y: String| y.replace("renew: never}", "renew: never}\n    reuse: always");
     let veil = Veil::demo(always, None).await;
-    let first = veil.rows_as(&fresh(), WOMEN).await.unwrap();
+    let first = veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap();
     let paid = veil.spent().await;
-    assert_eq!(veil.rows_as(&fresh(), WOMEN).await.unwrap(), first);
+    assert_eq!(veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap(), first);
     assert_eq!(veil.spent().await, paid);
 }
 
@@ -152,7 +148,7 @@ async fn constants_belong_to_the_question() {
     assert_eq!(veil.rows_as(&Veil::asker(), sql).await.unwrap(), first);
     assert_eq!(veil.spent().await, paid);
     // A new average is another constant, so another question.
-    veil.rows_as(&fresh(), "SELECT avg(hourly_wage) FROM nls.interviews").await.unwrap();
+    veil.rows_as(&Veil::fresh(), "SELECT avg(hourly_wage) FROM nls.interviews").await.unwrap();
     let bought = veil.spent().await;
     veil.rows_as(&Veil::asker(), sql).await.unwrap();
     assert!(veil.spent().await > bought);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Argument, Asker, Format, Reuse, Service};
+use pgveil::engine::{Argument, Format, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
 use tokio_util::sync::CancellationToken;
@@ -57,7 +57,7 @@ async fn answers_without_noise_equal_postgresql() {
     ];
     for sql in questions {
         let mut asker = Veil::asker();
-        asker.epsilon = Some(0.2);
+        asker.wishes.epsilon = Some(0.2);
         let answered = veil.rows_as(&asker, sql).await.unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report()));
         assert_eq!(answered, direct(&veil, sql).await, "{sql}");
     }
@@ -71,7 +71,7 @@ async fn nothing_is_answered_past_the_budget() {
     let mut sessions = Vec::new();
     for _ in 0..50 {
         let veil = Arc::clone(&veil);
-        let asker = Asker { reuse: Reuse::Off, ..Veil::asker() };
+        let asker = Veil::fresh();
         sessions.push(tokio::spawn(async move { veil.ask_as(&asker, "SELECT count(*) FROM nls.women").await.map_err(|e| e.report().sqlstate) }));
     }
     let mut answered = 0;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
-use pgveil::engine::{Argument, Asker, Description, Format, Reuse};
-use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Privacy, Protection, Step, Table, Unit};
+use pgveil::engine::{Argument, Asker, Description, Format};
+use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Privacy, Protection, Step, Table, Unit, Wishes};
 use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
@@ -90,10 +90,9 @@ const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate nu
 fn asker() -> Asker {
     Asker {
         role: "ann".to_owned(),
-        epsilon: None,
+        wishes: Wishes::default(),
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
-        reuse: Reuse::On,
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Reuse, Service};
+use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Fixed, Noise, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, File, Policy, check};
+use pgveil::policy::{Budget, File, Policy, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_util::sync::CancellationToken;
@@ -94,7 +94,16 @@ impl Veil {
     }
 
     pub fn asker() -> Asker {
-        Asker { role: "analyst".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["public".to_owned()], reuse: Reuse::On }
+        Asker { role: "analyst".to_owned(), wishes: Wishes::default(), settings: Vec::new(), search_path: vec!["public".to_owned()] }
+    }
+
+    pub fn wishes(epsilon: f64) -> Wishes {
+        Wishes { epsilon: Some(epsilon), ..Wishes::default() }
+    }
+
+    /// Buys every answer anew.
+    pub fn fresh() -> Asker {
+        Asker { wishes: Wishes { reuse: Reuse::Off, ..Wishes::default() }, ..Self::asker() }
     }
 
     /// Mu squared that the analyst has spent, as a number.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pgveil::engine::{Asker, Engine, Format, Reuse, Service};
+use pgveil::engine::{Asker, Engine, Format, Service};
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Fixed, Noise, SampleError, Sampler};
@@ -51,7 +51,7 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
 type Rows = Vec<Vec<Option<String>>>;
 
 async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
-    let asker = Asker { role: "ann".to_owned(), epsilon: Some(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()], reuse: Reuse::On };
+    let asker = Asker { role: "ann".to_owned(), wishes: crate::veil::Veil::wishes(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] };
     let statements = parse(sql).map_err(|e| format!("{e:?}"))?;
     let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
     let answer = engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await.map_err(|e| format!("{e:?}"))?;
