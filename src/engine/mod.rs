@@ -5,8 +5,11 @@ mod exchange;
 mod explain;
 mod failures;
 mod meter;
+mod middles;
 mod notice;
+mod reuse;
 mod service;
+mod turns;
 mod views;
 
 use std::sync::Arc;
@@ -22,6 +25,7 @@ pub use notice::describe as describe_plan;
 pub use service::{Answer, Places, Service};
 
 use failures::Failures;
+use turns::Turns;
 
 use crate::analyze::analyze;
 use crate::error::Error;
@@ -47,6 +51,7 @@ pub struct Engine {
     ledger: Ledger,
     sampler: MakeSampler,
     failures: Arc<Failures>,
+    turns: Arc<Turns>,
     meter: Arc<Meter>,
     server_version: String,
     database: String,
@@ -68,16 +73,17 @@ impl Engine {
     /// Noise comes from the operating system's CSPRNG.
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
-        Self { policy, backend, shadow, ledger, sampler, failures: Arc::default(), meter: Arc::default(), server_version, database }
+        let (failures, turns, meter) = Default::default();
+        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, server_version, database }
     }
 
-    /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures and the operator's counts go on.
+    /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
     ///
     /// # Requires
     /// Both policies have one `limits.failures`.
     pub fn succeeding(self, before: &Self) -> Self {
         assert_eq!(self.policy.limits.failures, before.policy.limits.failures, "places are counted against one limit");
-        Self { failures: Arc::clone(&before.failures), meter: Arc::clone(&before.meter), ..self }
+        Self { failures: Arc::clone(&before.failures), turns: Arc::clone(&before.turns), meter: Arc::clone(&before.meter), ..self }
     }
 
     /// The same with another noise source: for tests, which hold it up against PostgreSQL without noise. No command, setting or feature leads here.
@@ -204,14 +210,14 @@ impl Service for Engine {
         let (plan, _) = self.plan(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
         laps.lap("plan");
-        let released = self.answered(asker, &plan, &cancel).await?;
+        let answered = self.answered(asker, &plan, &cancel).await?;
         laps.lap("release");
         let views = self.views(asker, &plan).await?;
-        let statement = finish::finish(&plan, &released, &views).map_err(Error::Rewrite)?;
+        let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
         let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
         laps.lap("finish");
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let mut notices = notice::of_answer(&plan, &released, asker.wishes.notices, &balances, &self.policy);
+        let mut notices = notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy);
         if asker.wishes.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, query, &self.policy));
         }

@@ -16,6 +16,7 @@ mod neighbour;
 mod oracle;
 mod policy;
 mod postgres;
+mod reuse;
 mod road;
 mod serve;
 mod settings;

@@ -113,8 +113,8 @@ def named_cursors_and_copies():
 def an_exhausted_budget():
     connection = veiled(user=POOR)
     try:
-        for _ in range(50):
-            ask(connection, WOMEN)
+        for year in range(50):
+            ask(connection, f"{WOMEN} WHERE birth_year > {year}")
     except errors.ConfigurationLimitExceeded as error:
         assert "needs" in str(error) and "left" in str(error)
     else:
