@@ -112,6 +112,7 @@ impl Resolver<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match self.lookup(name, environment)? {
+                Source::Cte(definition) if definition.recursive => Err(Refusal::unsupported("a join with a query of WITH RECURSIVE")),
                 Source::Cte(definition) => {
                     let inner = definition.cte.alias.columns.clone();
                     let (relation, columns) = self.rows_query(&definition.cte.query, &definition.environment)?;
@@ -190,6 +191,9 @@ impl Resolver<'_> {
 
     fn rows_select(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
         super::open::check_select(select)?;
+        if !select.named_window.is_empty() {
+            return Err(Refusal::unsupported("the WINDOW clause"));
+        }
         if super::query::is_aggregated(select) {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
         }

@@ -1,10 +1,13 @@
 //! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the analyst's outer query above it. Hidden tables and columns do not exist.
 
 mod aggregate;
+mod call;
 pub mod catalogue;
+mod correlated;
 mod cut;
 mod expression;
 mod from;
+mod harmless;
 pub mod literal;
 mod naming;
 mod open;
@@ -12,6 +15,7 @@ mod operation;
 mod outer;
 mod probe;
 mod query;
+mod recursion;
 mod scope;
 mod tree;
 

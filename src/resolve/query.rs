@@ -7,8 +7,10 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::aggregate::contains_aggregate;
+use super::outer::unsupported_above;
 use super::probe;
-use super::scope::{name_of, names_of};
+use super::recursion;
+use super::scope::{name_of, names_of, position, position_of};
 use super::tree::TableId;
 use crate::policy::Protection;
 use crate::refusal::{Refusal, sqlstate};
@@ -25,6 +27,8 @@ pub struct Definition {
     pub environment: Environment,
     /// It selects rows of private tables: used by inlining, never printed.
     pub private: bool,
+    /// It names itself (WITH RECURSIVE): printed, never inlined.
+    pub recursive: bool,
     outside: Environment,
 }
 
@@ -41,7 +45,12 @@ impl Environment {
     }
 
     fn with(&self, name: String, cte: ast::Cte, private: bool) -> Self {
-        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), private, outside: self.clone() })))
+        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), private, recursive: false, outside: self.clone() })))
+    }
+
+    /// A definition that stands in its own scope.
+    fn with_recursive(&self, name: String, cte: ast::Cte) -> Self {
+        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), private: false, recursive: true, outside: self.clone() })))
     }
 }
 
@@ -87,27 +96,34 @@ impl Resolver<'_> {
 
     fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
         let Some(ast::With { with_token, recursive, cte_tables }) = with else { return Ok((None, environment.clone())) };
-        if *recursive {
-            return Err(Refusal::unsupported("WITH RECURSIVE"));
-        }
         let mut environment = environment.clone();
         let mut kept = Vec::new();
-        for cte in cte_tables {
+        let mut is_recursive = false;
+        for (at, cte) in cte_tables.iter().enumerate() {
             let ast::Cte { alias, query, from, materialized, closing_paren_token } = cte;
             if from.is_some() {
                 return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of WITH is not PostgreSQL's"));
             }
             let name = name_of(&alias.name)?;
             reserved(&name)?;
-            let private = self.selects_private_rows(query, &environment)?;
+            let names_itself = *recursive && recursion::names_any(query, &cte_tables[at..=at])?;
+            if *recursive && recursion::names_any(query, &cte_tables[at + 1..])? {
+                return Err(unsupported_above("a query of WITH RECURSIVE that refers to a later one").at(position(alias.name.span)));
+            }
+            let inside = if names_itself { environment.with_recursive(name.clone(), cte.clone()) } else { environment.clone() };
+            let private = self.selects_private_rows(query, &inside)?;
+            if private && names_itself {
+                return Err(Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span)));
+            }
             if !private {
-                let query = Box::new(self.open_query(query, &environment)?);
+                is_recursive |= names_itself;
+                let query = Box::new(self.open_query(query, &inside)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
                 kept.push(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
             }
-            environment = environment.with(name, cte.clone(), private);
+            environment = if names_itself { inside } else { environment.with(name, cte.clone(), private) };
         }
-        let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: false, cte_tables: kept });
+        let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: is_recursive, cte_tables: kept });
         Ok((with, environment))
     }
 
@@ -163,7 +179,8 @@ impl Resolver<'_> {
     pub(super) fn lookup(&self, name: &ast::ObjectName, environment: &Environment) -> Result<Named, Refusal> {
         let names = names_of(name)?;
         let shown = names.join(".");
-        let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
+        let at = position_of(name);
+        let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist")).at(at);
         let find = |schema: &str, table: &str| self.policy.tables.iter().position(|t| t.schema == schema && t.name == table).map(TableId);
         match names.as_slice() {
             [table] => {
@@ -194,9 +211,19 @@ impl Resolver<'_> {
     /// Whether the query's rows are rows of private tables: selected, filtered and renamed, not aggregated.
     pub(super) fn selects_private_rows(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
         let mut environment = environment.clone();
-        for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
-            let private = self.selects_private_rows(&cte.query, &environment)?;
-            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), private);
+        if let Some(ast::With { with_token: _, recursive, cte_tables }) = &query.with {
+            for cte in cte_tables {
+                let name = name_of(&cte.alias.name)?;
+                if *recursive && recursion::names_any(&cte.query, std::slice::from_ref(cte))? {
+                    let inside = environment.with_recursive(name.clone(), cte.clone());
+                    if !self.selects_private_rows(&cte.query, &inside)? {
+                        environment = inside;
+                        continue;
+                    }
+                }
+                let private = self.selects_private_rows(&cte.query, &environment)?;
+                environment = environment.with(name, cte.clone(), private);
+            }
         }
         self.body_is_private(&query.body, &environment)
     }
