@@ -12,9 +12,11 @@ fn keyword(token: &Token) -> Keyword {
 
 /// TABLE is a reserved word: in a query it is this command, or stands after INTO.
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_query = tokens.iter().map(|t| &t.token).find(|t| !matches!(t, Token::Whitespace(_) | Token::LParen)).is_some_and(|first| {
-        matches!(keyword(first), Keyword::TABLE | Keyword::SELECT | Keyword::WITH | Keyword::VALUES)
-    });
+    let is_query = tokens
+        .iter()
+        .map(|t| &t.token)
+        .find(|t| !matches!(t, Token::Whitespace(_) | Token::LParen))
+        .is_some_and(|first| matches!(keyword(first), Keyword::TABLE | Keyword::SELECT | Keyword::WITH | Keyword::VALUES));
     if !is_query {
         return tokens;
     }

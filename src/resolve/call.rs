@@ -10,7 +10,12 @@ use super::scope::{names_of, position_of};
 use crate::refusal::{Refusal, sqlstate};
 
 impl Resolver<'_> {
-    pub(super) fn above_function(&mut self, function: &ast::Function, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Function, Refusal> {
+    pub(super) fn above_function(
+        &mut self,
+        function: &ast::Function,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::Function, Refusal> {
         let ast::Function { name, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
         let names = names_of(name)?;
         if names == ["array"]
@@ -81,15 +86,24 @@ impl Resolver<'_> {
                 Ok(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(self.above(expr, environment, place)?)))
             }
             ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard) => Ok(argument.clone()),
-            ast::FunctionArg::Named { name, arg: ast::FunctionArgExpr::Expr(expr), operator: operator @ ast::FunctionArgOperator::RightArrow } => {
+            ast::FunctionArg::ExprNamed {
+                name: name @ ast::Expr::Identifier(_),
+                arg: ast::FunctionArgExpr::Expr(expr),
+                operator: operator @ (ast::FunctionArgOperator::RightArrow | ast::FunctionArgOperator::Assignment),
+            } => {
                 let arg = ast::FunctionArgExpr::Expr(self.above(expr, environment, place)?);
-                Ok(ast::FunctionArg::Named { name: name.clone(), arg, operator: operator.clone() })
+                Ok(ast::FunctionArg::ExprNamed { name: name.clone(), arg, operator: operator.clone() })
             }
             _ => Err(unsupported_above("this form of argument")),
         }
     }
 
-    pub(super) fn above_window(&mut self, window: &ast::WindowSpec, environment: &Environment, place: &mut Above<'_>) -> Result<ast::WindowSpec, Refusal> {
+    pub(super) fn above_window(
+        &mut self,
+        window: &ast::WindowSpec,
+        environment: &Environment,
+        place: &mut Above<'_>,
+    ) -> Result<ast::WindowSpec, Refusal> {
         let ast::WindowSpec { window_name, partition_by, order_by, window_frame } = window;
         let window_frame = window_frame
             .as_ref()

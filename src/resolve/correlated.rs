@@ -79,7 +79,7 @@ impl ast::Visitor for Inside<'_> {
                     }
                 }
                 Ok(Named::Cte(definition)) => {
-                    self.reads_private |= definition.private;
+                    self.reads_private |= definition.opened.is_none();
                     self.columns = None;
                 }
                 Err(_) => self.columns = None,

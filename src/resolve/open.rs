@@ -40,6 +40,7 @@ impl Resolver<'_> {
             group_by,
             having: select.having.as_ref().map(|e| self.above(e, environment, &mut Above::Open)).transpose()?,
             named_window: self.above_named_windows(&select.named_window, environment, &mut Above::Open)?,
+            window_before_qualify: select.window_before_qualify,
             ..empty_select()
         };
         Ok((open, order_by.map(|o| self.open_order(o, environment)).transpose()?))
@@ -186,7 +187,7 @@ impl Resolver<'_> {
     ) -> Result<ast::TableFactor, Refusal> {
         let own = names_of(name)?.pop().unwrap_or_default();
         let (name, alias) = match self.lookup(name, environment)? {
-            Named::Cte(definition) if definition.private => return Err(Refusal::unsupported("private rows in this place")),
+            Named::Cte(definition) if definition.opened.is_none() => return Err(Refusal::unsupported("private rows in this place")),
             Named::Cte(_) => (name.clone(), alias.cloned()),
             Named::Table(table) if self.is_private(table) => return Err(Refusal::unsupported("private rows in this place")),
             Named::Table(table) => (self.public_name(table), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),

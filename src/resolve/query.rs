@@ -21,15 +21,23 @@ pub struct Environment(Option<Rc<Definition>>);
 
 #[derive(Debug)]
 pub struct Definition {
-    name: String,
+    pub name: String,
     pub cte: ast::Cte,
     /// What was in scope where it was defined.
     pub environment: Environment,
-    /// It selects rows of private tables: used by inlining, never printed.
-    pub private: bool,
-    /// It names itself (WITH RECURSIVE): printed, never inlined.
-    pub recursive: bool,
+    /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
+    pub opened: Option<ast::Cte>,
+    pub recursion: Recursion,
     outside: Environment,
+}
+
+/// Whether a definition names itself (WITH RECURSIVE): such a one is printed, never inlined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recursion {
+    None,
+    /// As its own query sees it.
+    Within,
+    Defined,
 }
 
 impl Environment {
@@ -44,13 +52,20 @@ impl Environment {
         None
     }
 
-    fn with(&self, name: String, cte: ast::Cte, private: bool) -> Self {
-        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), private, recursive: false, outside: self.clone() })))
+    fn with(&self, name: String, cte: ast::Cte, opened: Option<ast::Cte>) -> Self {
+        let (environment, outside) = (self.clone(), self.clone());
+        Self(Some(Rc::new(Definition { name, cte, environment, opened, recursion: Recursion::None, outside })))
     }
 
-    /// A definition that stands in its own scope.
-    fn with_recursive(&self, name: String, cte: ast::Cte) -> Self {
-        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), private: false, recursive: true, outside: self.clone() })))
+    /// A definition that names itself: as it is seen from within, and after.
+    fn with_recursive(&self, name: String, cte: ast::Cte, opened: ast::Cte, recursion: Recursion) -> Self {
+        let (environment, outside) = (self.clone(), self.clone());
+        Self(Some(Rc::new(Definition { name, cte, environment, opened: Some(opened), recursion, outside })))
+    }
+
+    /// Every definition in scope, innermost first.
+    pub fn definitions(&self) -> impl Iterator<Item = Rc<Definition>> {
+        std::iter::successors(self.0.clone(), |definition| definition.outside.0.clone())
     }
 }
 
@@ -106,22 +121,27 @@ impl Resolver<'_> {
             }
             let name = name_of(&alias.name)?;
             reserved(&name)?;
-            let names_itself = *recursive && recursion::names_any(query, &cte_tables[at..=at])?;
             if *recursive && recursion::names_any(query, &cte_tables[at + 1..])? {
                 return Err(unsupported_above("a query of WITH RECURSIVE that refers to a later one").at(position(alias.name.span)));
             }
-            let inside = if names_itself { environment.with_recursive(name.clone(), cte.clone()) } else { environment.clone() };
-            let private = self.selects_private_rows(query, &inside)?;
-            if private && names_itself {
-                return Err(Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span)));
-            }
-            if !private {
-                is_recursive |= names_itself;
+            let names_itself = *recursive && recursion::names_any(query, std::slice::from_ref(cte))?;
+            let inside = match names_itself {
+                true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
+                false => environment.clone(),
+            };
+            let mut opened = None;
+            if !self.selects_private_rows(query, &inside)? {
                 let query = Box::new(self.open_query(query, &inside)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
-                kept.push(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
+                opened = Some(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
             }
-            environment = if names_itself { inside } else { environment.with(name, cte.clone(), private) };
+            kept.extend(opened.clone());
+            is_recursive |= names_itself;
+            environment = match (names_itself, opened) {
+                (false, opened) => environment.with(name, cte.clone(), opened),
+                (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
+                (true, None) => return Err(Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span))),
+            };
         }
         let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: is_recursive, cte_tables: kept });
         Ok((with, environment))
@@ -214,15 +234,17 @@ impl Resolver<'_> {
         if let Some(ast::With { with_token: _, recursive, cte_tables }) = &query.with {
             for cte in cte_tables {
                 let name = name_of(&cte.alias.name)?;
-                if *recursive && recursion::names_any(&cte.query, std::slice::from_ref(cte))? {
-                    let inside = environment.with_recursive(name.clone(), cte.clone());
-                    if !self.selects_private_rows(&cte.query, &inside)? {
-                        environment = inside;
-                        continue;
-                    }
-                }
-                let private = self.selects_private_rows(&cte.query, &environment)?;
-                environment = environment.with(name, cte.clone(), private);
+                let names_itself = *recursive && recursion::names_any(&cte.query, std::slice::from_ref(cte))?;
+                let inside = match names_itself {
+                    true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
+                    false => environment.clone(),
+                };
+                // Only whether it is private is read of this one.
+                let opened = if self.selects_private_rows(&cte.query, &inside)? { None } else { Some(cte.clone()) };
+                environment = match (names_itself, opened) {
+                    (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
+                    (_, opened) => environment.with(name, cte.clone(), opened),
+                };
             }
         }
         self.body_is_private(&query.body, &environment)
@@ -271,7 +293,7 @@ impl Resolver<'_> {
             } => match args {
                 Some(ast::TableFunctionArgs { args: _, settings: _ }) => Ok(false),
                 None => Ok(match self.lookup(name, environment)? {
-                    Named::Cte(definition) => definition.private,
+                    Named::Cte(definition) => definition.opened.is_none(),
                     Named::Table(table) => self.is_private(table),
                 }),
             },

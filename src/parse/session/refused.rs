@@ -48,7 +48,6 @@ pub(super) fn by_first_word(first: &str, words: &mut Words<'_>) -> Option<Refusa
         "PREPARE" if words.keywords(&["PREPARE", "TRANSACTION"]) => Some(not_offered("two-phase commit")),
         "PREPARE" | "EXECUTE" => Some(not_offered(&format!("the SQL statement {first}"))),
         "COPY" => Some(copy(words)),
-        "TABLE" => Some(Refusal::unsupported("TABLE").hint("Write SELECT with the wanted aggregates instead.")),
         _ => None,
     }
 }
