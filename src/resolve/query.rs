@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::aggregate::contains_aggregate;
+use super::apart::Rows;
 use super::outer::unsupported_above;
 use super::probe;
 use super::recursion;
@@ -25,6 +26,8 @@ pub struct Definition {
     pub cte: ast::Cte,
     /// What was in scope where it was defined.
     pub environment: Environment,
+    /// What its rows are. Rows of private tables are used by inlining, never printed.
+    pub rows: Rows,
     /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
     pub recursion: Recursion,
@@ -52,15 +55,15 @@ impl Environment {
         None
     }
 
-    fn with(&self, name: String, cte: ast::Cte, opened: Option<ast::Cte>) -> Self {
+    pub(super) fn with(&self, name: String, cte: ast::Cte, rows: Rows, opened: Option<ast::Cte>) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition { name, cte, environment, opened, recursion: Recursion::None, outside })))
+        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, recursion: Recursion::None, outside })))
     }
 
     /// A definition that names itself: as it is seen from within, and after.
-    fn with_recursive(&self, name: String, cte: ast::Cte, opened: ast::Cte, recursion: Recursion) -> Self {
+    pub(super) fn with_recursive(&self, name: String, cte: ast::Cte, opened: ast::Cte, recursion: Recursion) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition { name, cte, environment, opened: Some(opened), recursion, outside })))
+        Self(Some(Rc::new(Definition { name, cte, environment, rows: Rows::default(), opened: Some(opened), recursion, outside })))
     }
 
     /// Every definition in scope, innermost first.
@@ -109,7 +112,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
+    pub(super) fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
         let Some(ast::With { with_token, recursive, cte_tables }) = with else { return Ok((None, environment.clone())) };
         let mut environment = environment.clone();
         let mut kept = Vec::new();
@@ -129,8 +132,9 @@ impl Resolver<'_> {
                 true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
                 false => environment.clone(),
             };
+            let rows = self.rows_of(query, &inside)?;
             let mut opened = None;
-            if !self.selects_private_rows(query, &inside)? {
+            if !rows.private {
                 let query = Box::new(self.open_query(query, &inside)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
                 opened = Some(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
@@ -138,7 +142,7 @@ impl Resolver<'_> {
             kept.extend(opened.clone());
             is_recursive |= names_itself;
             environment = match (names_itself, opened) {
-                (false, opened) => environment.with(name, cte.clone(), opened),
+                (false, opened) => environment.with(name, cte.clone(), rows, opened),
                 (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
                 (true, None) => return Err(Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span))),
             };
@@ -162,8 +166,10 @@ impl Resolver<'_> {
                     let opened = self.open_select(select, order_by, environment);
                     self.empty = false;
                     opened?
+                } else if is_aggregated(select) && self.is_step(select, environment)? {
+                    return Err(self.steps_refused());
                 } else if is_aggregated(select) {
-                    self.cut_select(select, order_by, environment)?
+                    self.cut_select(select, order_by, environment).map_err(|refusal| self.outside(refusal))?
                 } else {
                     return Err(rows_refused());
                 };
@@ -195,6 +201,18 @@ impl Resolver<'_> {
         }
     }
 
+    /// In a subquery of an expression, a name that its own FROM has not is one of the query around it: PostgreSQL has read the statement before.
+    fn outside(&self, refusal: Refusal) -> Refusal {
+        let is_missing = [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE].contains(&refusal.sqlstate.as_str());
+        if self.subqueries == 0 || !is_missing {
+            return refusal;
+        }
+        Refusal::unsupported("a subquery of private rows that refers to the query around it")
+            .detail(format!("Seen from inside, {}.", refusal.message))
+            .hint("Join the tables, and group the joined rows.")
+            .at(refusal.position)
+    }
+
     /// The table or common table expression that a name in FROM stands for; what the policy does not show does not exist.
     pub(super) fn lookup(&self, name: &ast::ObjectName, environment: &Environment) -> Result<Named, Refusal> {
         let names = names_of(name)?;
@@ -218,6 +236,14 @@ impl Resolver<'_> {
         }
     }
 
+    /// Groups that each lie within one unit are rows of that unit still.
+    fn steps_refused(&self) -> Refusal {
+        let unit = &self.policy.privacy.unit;
+        Refusal::denied(format!("rows of one {unit} each are not shown; aggregate over them"))
+            .detail(format!("These groups tell one {unit} from another, so each would be about one {unit} alone."))
+            .hint("Write the query as a derived table and aggregate it, as in SELECT avg(total) FROM (SELECT …, sum(x) AS total FROM … GROUP BY …) AS t.")
+    }
+
     pub(super) fn is_private(&self, table: TableId) -> bool {
         if self.empty {
             return false;
@@ -228,85 +254,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether the query's rows are rows of private tables: selected, filtered and renamed, not aggregated.
+    /// Whether the query's rows are rows of private tables: selected, filtered, renamed and grouped within units.
     pub(super) fn selects_private_rows(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        let mut environment = environment.clone();
-        if let Some(ast::With { with_token: _, recursive, cte_tables }) = &query.with {
-            for cte in cte_tables {
-                let name = name_of(&cte.alias.name)?;
-                let names_itself = *recursive && recursion::names_any(&cte.query, std::slice::from_ref(cte))?;
-                let inside = match names_itself {
-                    true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
-                    false => environment.clone(),
-                };
-                // Only whether it is private is read of this one.
-                let opened = if self.selects_private_rows(&cte.query, &inside)? { None } else { Some(cte.clone()) };
-                environment = match (names_itself, opened) {
-                    (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
-                    (_, opened) => environment.with(name, cte.clone(), opened),
-                };
-            }
-        }
-        self.body_is_private(&query.body, &environment)
-    }
-
-    fn body_is_private(&self, body: &ast::SetExpr, environment: &Environment) -> Result<bool, Refusal> {
-        match body {
-            ast::SetExpr::Select(select) => Ok(self.reads_private(select, environment)? && !is_aggregated(select)),
-            ast::SetExpr::Query(query) => self.selects_private_rows(query, environment),
-            ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
-                Ok(self.body_is_private(left, environment)? || self.body_is_private(right, environment)?)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// Whether FROM holds a private table, at any depth that no release cuts off.
-    pub(super) fn reads_private(&self, select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
-        for ast::TableWithJoins { relation, joins } in &select.from {
-            if self.factor_is_private(relation, environment)? {
-                return Ok(true);
-            }
-            for join in joins {
-                if self.factor_is_private(&join.relation, environment)? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    fn factor_is_private(&self, factor: &ast::TableFactor, environment: &Environment) -> Result<bool, Refusal> {
-        match factor {
-            // Decorations are judged where the table is read; a name with arguments is a function, whose arguments are expressions.
-            ast::TableFactor::Table {
-                name,
-                alias: _,
-                args,
-                with_hints: _,
-                version: _,
-                with_ordinality: _,
-                partitions: _,
-                json_path: _,
-                sample: _,
-                index_hints: _,
-            } => match args {
-                Some(ast::TableFunctionArgs { args: _, settings: _ }) => Ok(false),
-                None => Ok(match self.lookup(name, environment)? {
-                    Named::Cte(definition) => definition.opened.is_none(),
-                    Named::Table(table) => self.is_private(table),
-                }),
-            },
-            ast::TableFactor::Derived { lateral: _, subquery, alias: _, sample: _ } => self.selects_private_rows(subquery, environment),
-            ast::TableFactor::NestedJoin { table_with_joins, alias: _ } => {
-                let mut private = self.factor_is_private(&table_with_joins.relation, environment)?;
-                for join in &table_with_joins.joins {
-                    private |= self.factor_is_private(&join.relation, environment)?;
-                }
-                Ok(private)
-            }
-            _ => Ok(false),
-        }
+        Ok(self.rows_of(query, environment)?.private)
     }
 }
 

@@ -20,5 +20,6 @@ mod road;
 mod settings;
 mod shadow;
 mod tidy;
+mod twins;
 mod veil;
 mod wire;

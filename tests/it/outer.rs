@@ -2,7 +2,7 @@
 
 use crate::veil::Veil;
 
-fn rich(yaml: String) -> String {
+pub fn rich(yaml: String) -> String {
     yaml.replace("budget: {epsilon: 8, delta: 1e-6}", "budget: {epsilon: 100000, delta: 1e-3}")
         .replace("per_query: {epsilon: 0.5, max_epsilon: 1}", "per_query: {epsilon: 1, max_epsilon: 1}")
         .replace("budget: {epsilon: 3, delta: 1e-7, renew: never}", "budget: {epsilon: 90000, delta: 1e-4, renew: never}")
@@ -15,7 +15,7 @@ async fn theirs(veil: &Veil, sql: &str) -> Vec<String> {
 }
 
 /// Grouped by one declared key each, so that every group is there.
-const STATEMENTS: &str = "
+pub const STATEMENTS: &str = "
 SELECT race, count(*) AS n, rank() OVER w FROM nls.women GROUP BY race WINDOW w AS (ORDER BY count(*) DESC) ORDER BY race
 SELECT year, n, sum(n) OVER (w ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM (SELECT year, count(*) AS n FROM nls.interviews GROUP BY year) q WINDOW w AS (ORDER BY year) ORDER BY year
 SELECT year, n, avg(n) OVER (ORDER BY year RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) FROM (SELECT year, count(*) AS n FROM nls.interviews GROUP BY year) q ORDER BY year
