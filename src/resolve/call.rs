@@ -24,6 +24,9 @@ impl Resolver<'_> {
             return Ok(ast::Function { args: ast::FunctionArguments::Subquery(self.above_query(query, environment, place)?), ..plain_call(name) });
         }
         if !harmless::is_function(&names) {
+            if let Some(refusal) = super::uncertainty::refused(&names) {
+                return Err(refusal);
+            }
             let shown = names.join(".");
             return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("function {shown}() is not supported"))
                 .detail("Only functions that read nothing but their arguments may be used over released values.")

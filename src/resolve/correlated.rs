@@ -82,7 +82,7 @@ impl ast::Visitor for Inside<'_> {
                     self.reads_private |= definition.opened.is_none();
                     self.columns = None;
                 }
-                Err(_) => self.columns = None,
+                Ok(Named::View(_)) | Err(_) => self.columns = None,
             }
         } else {
             self.columns = None;

@@ -13,7 +13,7 @@ use super::probe;
 use super::recursion;
 use super::scope::{name_of, names_of, position, position_of};
 use super::tree::TableId;
-use crate::policy::Protection;
+use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Common table expressions in scope, innermost last.
@@ -76,6 +76,7 @@ impl Environment {
 pub enum Named {
     Cte(Rc<Definition>),
     Table(TableId),
+    View(ViewKind),
 }
 
 /// Names of this form are ours: releases stand under them in the outer query.
@@ -220,6 +221,7 @@ impl Resolver<'_> {
         let at = position_of(name);
         let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist")).at(at);
         let find = |schema: &str, table: &str| self.policy.tables.iter().position(|t| t.schema == schema && t.name == table).map(TableId);
+        let find_view = |schema: &str, name: &str| view(name).filter(|_| schema == VIEW_SCHEMA).map(|view| Named::View(view.kind));
         match names.as_slice() {
             [table] => {
                 if let Some(definition) = environment.find(table) {
@@ -228,10 +230,11 @@ impl Resolver<'_> {
                 if table.starts_with("pg_") && !self.search_path.iter().any(|s| find(s, table).is_some()) {
                     return Err(catalogs_refused());
                 }
-                self.search_path.iter().find_map(|schema| find(schema, table)).map(Named::Table).ok_or_else(missing)
+                let found = |schema: &String| find(schema, table).map(Named::Table).or_else(|| find_view(schema, table));
+                self.search_path.iter().find_map(found).ok_or_else(missing)
             }
             [schema, _] if schema == "pg_catalog" || schema == "information_schema" => Err(catalogs_refused()),
-            [schema, table] => find(schema, table).map(Named::Table).ok_or_else(missing),
+            [schema, table] => find(schema, table).map(Named::Table).or_else(|| find_view(schema, table)).ok_or_else(missing),
             _ => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cross-database references are not implemented: \"{shown}\""))),
         }
     }

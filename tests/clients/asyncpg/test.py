@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import decimal
+import io
 import ssl
 
 import asyncpg
@@ -99,13 +100,27 @@ async def errors_transactions_and_cancel():
     await transaction.rollback()
     await refused(asyncio.TimeoutError, connection.fetchval(SLOW, timeout=0.7))
     same(await connection.fetchval("SELECT 1"), 1)
-    await refused(errors.FeatureNotSupportedError, connection.copy_from_query(WOMEN, output="/dev/null"))
+    await refused(errors.InsufficientPrivilegeError, connection.copy_from_query("SELECT * FROM nls.women", output="/dev/null"))
+    await refused(errors.InsufficientPrivilegeError, connection.copy_from_table("women", schema_name="nls", output="/dev/null"))
     # What a pool does between two users.
     await connection.reset()
     same(await connection.fetchval("SELECT pg_advisory_unlock_all()"), None)
     await connection.close()
     async with asyncpg.create_pool(host=HOST, port=VEILED, user=USER, password=PASSWORD, database=DATABASE, ssl="require", min_size=2, max_size=2) as pool:
         same(await asyncio.gather(*(pool.fetchval(WOMEN) for _ in range(4))), [4711] * 4)
+
+
+@asyncly
+async def copies_of_answers_are_postgresqls():
+    mine, theirs = await veiled(), await asyncpg.connect(host=HOST, port=DIRECT, user="postgres", database=DATABASE)
+    for options in [{}, dict(format="csv", header=True, delimiter=";"), dict(format="binary"), dict(null="nil", delimiter="|")]:
+        found = []
+        for connection in [mine, theirs]:
+            out = io.BytesIO()
+            sql = "SELECT race, count(*), NULL AS nothing FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race"
+            status = await connection.copy_from_query(sql, 1945, output=out, **options)
+            found.append((status, out.getvalue()))
+        same(found[0], found[1], options)
 
 
 @asyncly
