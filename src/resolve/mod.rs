@@ -1,6 +1,7 @@
 //! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the analyst's outer query above it. Hidden tables and columns do not exist.
 
 mod aggregate;
+pub mod catalogs;
 pub mod catalogue;
 mod cut;
 mod expression;

@@ -1,0 +1,98 @@
+//! Functions that a catalog statement asks of the server or the session, as the values that the client is to see.
+
+use sqlparser::ast;
+
+use super::super::scope::names_of;
+use super::{Facts, names};
+use crate::refusal::Refusal;
+
+pub(super) enum Folded {
+    To(ast::Expr),
+    Nothing,
+}
+
+/// # Errors
+/// 42501 for settings that are not shown, or not set this way.
+pub(super) fn fold(expr: &ast::Expr, facts: &Facts) -> Result<Folded, Refusal> {
+    let ast::Expr::Function(function) = expr else { return Ok(Folded::Nothing) };
+    let names = names_of(&function.name)?;
+    let (Some(name), true) = (names.last(), names.len() == 1 || names.first().is_some_and(|schema| schema == "pg_catalog")) else {
+        return Ok(Folded::Nothing);
+    };
+    Ok(match (name.as_str(), arguments(function).as_slice()) {
+        ("version", []) => Folded::To(text(Some(&facts.version))),
+        // A session has one user here: nobody changes it.
+        ("session_user" | "user" | "current_role", []) if matches!(function.args, ast::FunctionArguments::None) => Folded::To(current_user(function)),
+        ("current_setting", [setting]) => current_setting(setting, None, facts)?,
+        ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
+        ("set_config", [setting, value, _]) => set_config(setting, value)?,
+        ("current_setting" | "set_config", _) => return Err(literal_wanted(name)),
+        _ => Folded::Nothing,
+    })
+}
+
+fn arguments(function: &ast::Function) -> Vec<&ast::Expr> {
+    let ast::FunctionArguments::List(list) = &function.args else { return Vec::new() };
+    let argument = |argument| match argument {
+        &ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ref expr)) => Some(expr),
+        _ => None,
+    };
+    list.args.iter().filter_map(argument).collect()
+}
+
+fn text(value: Option<&str>) -> ast::Expr {
+    let value = match value {
+        Some(value) if value.contains(['\'', '\\']) => ast::Value::EscapedStringLiteral(value.to_owned()),
+        Some(value) => ast::Value::SingleQuotedString(value.to_owned()),
+        None => ast::Value::Null,
+    };
+    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(ast::Expr::Value(value.into())), data_type: ast::DataType::Text, format: None }
+}
+
+fn current_user(function: &ast::Function) -> ast::Expr {
+    ast::Expr::Function(ast::Function { name: ast::ObjectName::from(vec![ast::Ident::new("current_user")]), ..function.clone() })
+}
+
+fn literal(expr: &ast::Expr) -> Option<&str> {
+    match expr {
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text), span: _ }) => Some(text),
+        ast::Expr::Nested(inner) => literal(inner),
+        ast::Expr::Cast { expr, data_type: ast::DataType::Text, .. } => literal(expr),
+        _ => None,
+    }
+}
+
+fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Facts) -> Result<Folded, Refusal> {
+    let name = literal(setting).ok_or_else(|| literal_wanted("current_setting"))?.to_ascii_lowercase();
+    if names::VERSIONS.contains(&name.as_str()) {
+        let number = version_number(&facts.server_version).to_string();
+        return Ok(Folded::To(text(Some(if name == "server_version" { &facts.server_version } else { &number }))));
+    }
+    if names::SETTINGS.binary_search(&name.as_str()).is_ok() {
+        return Ok(Folded::Nothing);
+    }
+    let may_miss = matches!(missing, Some(ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Boolean(true), span: _ })));
+    if may_miss {
+        return Ok(Folded::To(text(None)));
+    }
+    Err(Refusal::denied(format!("permission denied to examine \"{name}\"")).hint("SHOW gives the settings of your session."))
+}
+
+/// asyncpg switches the compiler of expressions off around its look-ups; here it is off anyway.
+fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Folded, Refusal> {
+    match (literal(setting), literal(value)) {
+        (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Folded::To(text(Some(value)))),
+        _ => Err(Refusal::denied("set_config is not offered beside the system catalogs").hint("Use SET.")),
+    }
+}
+
+fn literal_wanted(function: &str) -> Refusal {
+    Refusal::denied(format!("{function} takes the name of a setting as a constant here"))
+}
+
+/// `15.18` → 150018.
+fn version_number(version: &str) -> u32 {
+    let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let major = parts.next().unwrap_or(0);
+    major.saturating_mul(10_000).saturating_add(parts.next().unwrap_or(0))
+}
