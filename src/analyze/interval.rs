@@ -109,6 +109,7 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
     let a = arguments.first().copied().unwrap_or(Interval::ALL);
     let b = arguments.get(1).copied().unwrap_or(Interval::ALL);
     match function {
+        F::Among => Interval::ALL,
         F::Add => outward(a.lo + b.lo, a.hi + b.hi),
         F::Subtract | F::DateDifference => outward(a.lo - b.hi, a.hi - b.lo),
         // Brought back to years 1 to 9999, whatever is added.

@@ -4,7 +4,7 @@ use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
+use crate::resolve::{ColumnId, ColumnInfo, ConstantRows, Expr, JoinKind, Relation, Scan, TableId};
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,7 @@ impl Labels<'_> {
     pub fn label(&mut self, relation: Relation, above: &[Expr]) -> Result<(Relation, Label), Refusal> {
         match relation {
             Relation::Scan(scan) => self.scan(scan),
+            Relation::Constants(_) => Ok((relation, Label::Public)),
             Relation::Filter { input, predicate } => {
                 let mut conditions = above.to_vec();
                 conditions.extend(predicate.conjuncts().into_iter().cloned());
@@ -154,9 +155,14 @@ impl Labels<'_> {
                 })
             })
         };
-        let unique = match only_scan(public) {
-            Some(scan) => matched(scan),
-            None => false,
+        // Released rows are one for each key by construction.
+        let one_each = |rows: &ConstantRows| {
+            let named = |id: &ColumnId| conditions.iter().any(|c| equates_to_other_side(c, *id, &rows.columns));
+            rows.unique.as_ref().is_some_and(|unique| unique.iter().all(named))
+        };
+        let unique = match public {
+            Relation::Constants(rows) => one_each(rows),
+            relation => only_scan(relation).is_some_and(matched),
         };
         let rows_per_unit = if unique { lineage.rows_per_unit } else { lineage.rows_per_unit.max(u64::from(self.policy.limits.rows_per_unit)) };
         Lineage { rows_per_unit, ..lineage }
@@ -235,7 +241,7 @@ pub fn only_scan(relation: &Relation) -> Option<&Scan> {
     match relation {
         Relation::Scan(scan) => Some(scan),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => only_scan(input),
-        Relation::Join { .. } => None,
+        Relation::Join { .. } | Relation::Constants(_) => None,
     }
 }
 

@@ -102,7 +102,7 @@ pub fn analyze(query: Query, policy: &Policy) -> Result<Analyzed, Refusal> {
 
 fn analyze_release(release: &Release, policy: &Policy, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
     // Numbers of joined-in scans follow those of the statement's own.
-    let scans = 1000 + columns.len();
+    let scans = 1000;
     let (input, label) = label::Labels { policy, columns, scans }.label(release.input.clone(), &[])?;
     let Label::Private(lineage) = label else {
         return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a release without a private table"));
@@ -224,6 +224,7 @@ impl Nullability<'_> {
                 None => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
             },
             Node::Literal(value) => value.is_none(),
+            Node::Constant(_) => true,
             Node::Cast(inner) => self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
@@ -247,6 +248,7 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
             None => Node::Column(*id),
         },
         Node::Literal(value) => Node::Literal(value.clone()),
+        Node::Constant(id) => Node::Constant(*id),
         Node::Cast(inner) => Node::Cast(Box::new(inline(inner, computed))),
         Node::Case { branches, otherwise } => Node::Case {
             branches: branches.iter().map(|(c, r)| (inline(c, computed), inline(r, computed))).collect(),
@@ -259,7 +261,7 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
 
 fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
     match relation {
-        Relation::Scan(_) => Vec::new(),
+        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate: _ } => computed_columns(input),
         Relation::Project { input, columns } => [computed_columns(input), columns.clone()].concat(),
         Relation::Join { kind: _, left, right, on: _ } => [computed_columns(left), computed_columns(right)].concat(),
@@ -272,6 +274,13 @@ fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
         Relation::Scan(scan) => {
             if extended {
                 scan.columns.clone()
+            } else {
+                Vec::new()
+            }
+        }
+        Relation::Constants(rows) => {
+            if extended {
+                rows.columns.clone()
             } else {
                 Vec::new()
             }
@@ -293,7 +302,7 @@ fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
 /// Conjuncts that hold for every row of the relation.
 fn always_true(relation: &Relation) -> Vec<Expr> {
     match relation {
-        Relation::Scan(_) => Vec::new(),
+        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
         Relation::Project { input, columns: _ } => always_true(input),
         Relation::Join { kind, left, right, on } => {
@@ -310,6 +319,7 @@ fn always_true(relation: &Relation) -> Vec<Expr> {
 fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     match relation {
         Relation::Scan(scan) => vec![scan.table],
+        Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => scanned_tables(input),
         Relation::Join { kind: _, left, right, on: _ } => [scanned_tables(left), scanned_tables(right)].concat(),
     }

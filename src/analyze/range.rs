@@ -27,6 +27,7 @@ impl Ranges<'_> {
         match &expr.node {
             Node::Column(id) => self.column(*id),
             Node::Literal(value) => value.as_ref().and_then(scalar).map_or(Interval::ALL, Interval::point),
+            Node::Constant(_) => of_unbounded(&expr.data_type),
             Node::Cast(inner) => cast(self.of(inner), &inner.data_type, &expr.data_type),
             Node::Case { branches, otherwise } => {
                 let results = branches.iter().map(|(_, r)| r).chain(otherwise.as_deref());

@@ -6,6 +6,7 @@ mod type_of;
 
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints};
 pub use load::load;
+pub use type_of::oid_of;
 
 use serde::{Deserialize, Serialize};
 

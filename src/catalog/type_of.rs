@@ -27,6 +27,28 @@ pub fn type_of(oid: u32, modifier: i32, name: &str) -> Type {
     }
 }
 
+/// The OID of a type without its modifier.
+pub fn oid_of(data_type: &Type) -> u32 {
+    match data_type {
+        Type::Bool => 16,
+        Type::Int2 => 21,
+        Type::Int4 => 23,
+        Type::Int8 => 20,
+        Type::Numeric(_) => 1700,
+        Type::Float4 => 700,
+        Type::Float8 => 701,
+        Type::Text => 25,
+        Type::Varchar(_) => 1043,
+        Type::Char(_) => 1042,
+        Type::Uuid => 2950,
+        Type::Date => 1082,
+        Type::Timestamp => 1114,
+        Type::Timestamptz => 1184,
+        Type::Interval => 1186,
+        Type::Other { oid, name: _ } => *oid,
+    }
+}
+
 /// Modifiers of character types count a header of four bytes.
 fn length(modifier: i32) -> Option<u32> {
     u32::try_from(modifier).ok()?.checked_sub(4)

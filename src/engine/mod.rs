@@ -1,5 +1,6 @@
 //! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
 
+mod answering;
 mod failures;
 mod notice;
 mod service;
@@ -13,18 +14,17 @@ pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format}
 pub use notice::describe as describe_plan;
 pub use service::{Answer, Service};
 
-use failures::{Failures, Place};
+use failures::Failures;
 
 use crate::analyze::analyze;
 use crate::error::Error;
-use crate::execute::{self, Backend, Snapshot};
+use crate::execute::Backend;
 use crate::finish;
-use crate::ledger::{Balances, Charge, DebitError, Fingerprint, Ledger};
+use crate::ledger::{Balances, Ledger};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
-use crate::release::{Released, release};
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
 use crate::shadow::{Shadow, ShadowError};
@@ -103,59 +103,6 @@ impl Engine {
         Ok((plan, balances))
     }
 
-    /// Pay before running: debit, execute, release, finish.
-    async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken) -> Result<Released, Error> {
-        let place = self.place(asker, plan).await?;
-        let snapshot = self.backend.snapshot(plan, self.policy.limits.statement_timeout, cancel).await.map_err(before_charge)?;
-        let paid = self.debit(asker, plan).await?;
-        let rows = self.run(asker, snapshot, plan, &paid, place, cancel).await?;
-        let mut sampler = (self.sampler)();
-        release(rows, plan, paid, &mut *sampler).map_err(|e| internal("release", &e))
-    }
-
-    async fn debit(&self, asker: &Asker, plan: &Plan) -> Result<Charge, Error> {
-        self.ledger.debit(&asker.role, plan.loss(), Fingerprint::new(plan.fingerprint())).await.map_err(|e: DebitError| match e.refusal() {
-            Some(refusal) => Error::Ledger(refusal),
-            None => internal("ledger", &e),
-        })
-    }
-
-    async fn run(
-        &self,
-        asker: &Asker,
-        snapshot: Snapshot,
-        plan: &Plan,
-        paid: &Charge,
-        place: Option<Place>,
-        cancel: &CancellationToken,
-    ) -> Result<execute::Sealed<Vec<Option<execute::Rows>>>, Error> {
-        match snapshot.run(plan, paid, cancel).await {
-            Ok(rows) => Ok(rows),
-            Err(execute::Error::Cancelled) => Err(Error::Cancelled),
-            Err(error) => {
-                // A failure after the charge shows, so it may tell one bit of the data: it is counted, durably.
-                if let Some(place) = place {
-                    place.failed(&self.ledger, &asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
-                }
-                Err(internal("execute", &error))
-            }
-        }
-    }
-
-    /// A place among the role's running questions, while it has failures left. A question that asks nothing of the data needs none.
-    async fn place(&self, asker: &Asker, plan: &Plan) -> Result<Option<Place>, Error> {
-        if plan.loss().is_zero() {
-            return Ok(None);
-        }
-        let place = self.failures.enter(&self.ledger, &asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
-        place.map(Some).ok_or_else(|| {
-            Error::Ledger(
-                Refusal::denied("this role may ask no more: too many of its queries have failed on the database")
-                    .detail("Each visible failure can tell a little of the data, so they are counted and limited. Ask the data owner."),
-            )
-        })
-    }
-
     /// Parameters as constants of their types, read by PostgreSQL itself.
     async fn bound(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument]) -> Result<Query, Error> {
         if parameters.len() != arguments.len() {
@@ -169,21 +116,6 @@ impl Engine {
         let bound =
             parameters.iter().zip(texts).map(|(oid, text)| Ok(Bound { data_type: parameter_type(*oid)?, text })).collect::<Result<Vec<_>, _>>();
         query.bind(&bound.map_err(Error::Parse)?).map_err(Error::Parse)
-    }
-
-    /// The outer query gives exactly the columns that PostgreSQL promised for the analyst's own text.
-    async fn check_shape(&self, asker: &Asker, plan: &Plan, description: &Description) -> Result<(), Error> {
-        let shape = finish::shape(plan).map_err(Error::Rewrite)?;
-        let found = self.shadow.describe(asker, &shape, &[]).await.map_err(shadow_error)?;
-        let types = |d: &Description| d.columns.iter().map(|c| c.type_oid).collect::<Vec<_>>();
-        if types(&found) == types(description) {
-            return Ok(());
-        }
-        Err(Error::Rewrite(
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "the types of this query's columns are not followed here")
-                .detail("The private answer would have other column types than PostgreSQL gives. Nothing was charged.")
-                .hint("Cast the arguments of the aggregates explicitly."),
-        ))
     }
 }
 
@@ -255,22 +187,6 @@ fn shadow_error(error: ShadowError) -> Error {
         // The position is one in our own printing of the statement, not in the client's text.
         ShadowError::Refusal(refusal) => Error::Shadow(refusal.at(None)),
         other @ (ShadowError::Lost(_) | ShadowError::Failed(_) | ShadowError::Start(_)) => internal("shadow", &other),
-    }
-}
-
-/// Nothing private was read and nothing charged.
-fn before_charge(error: execute::Error) -> Error {
-    match error {
-        execute::Error::Stale(table) => Error::Rewrite(
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("the definition of {table} has changed since the policy was loaded"))
-                .detail("Nothing was charged. The policy has to be checked against the new definition.")
-                .hint("Ask the data owner to reload the policy."),
-        ),
-        execute::Error::Locked => Error::Rewrite(
-            Refusal::new("55P03", "a table of this query is locked by another session").detail("Nothing was charged.").hint("Ask again later."),
-        ),
-        execute::Error::Cancelled => Error::Cancelled,
-        execute::Error::Backend(text) => internal("execute", &text),
     }
 }
 

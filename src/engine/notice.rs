@@ -33,6 +33,12 @@ pub fn describe(plan: &Plan, policy: &Policy) -> Vec<String> {
         if let Some(sql) = release.sql() {
             lines.push(format!("  SQL: {sql}"));
         }
+        for (parameter, (middle, column)) in release.constants().iter().enumerate() {
+            lines.push(format!("  ${}: column {} of middle query {}", parameter + 1, column + 1, middle + 1));
+        }
+    }
+    for (number, middle) in plan.middles().iter().enumerate() {
+        lines.push(format!("Middle query {}: {}", number + 1, middle.query));
     }
     lines.push(format!("Outer query: {}", plan.outer()));
     lines.push(format!("Cost: {}", if plan.loss().is_zero() { "nothing".to_owned() } else { cost(&plan.loss(), policy) }));
@@ -45,6 +51,7 @@ pub fn explain_json(plan: &Plan, balances: &Balances, policy: &Policy) -> Vec<St
         plan.releases().iter().map(|r| serde_json::json!({ "description": r.description(), "sql": r.sql(), "noise": noise(r) })).collect();
     let document = serde_json::json!([{
         "releases": releases,
+        "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
         "outer_query": plan.outer().to_string(),
         "cost": components(&plan.loss()),
         "cost_text": cost(&plan.loss(), policy),

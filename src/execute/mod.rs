@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_util::sync::CancellationToken;
 
 pub use pool::Backend;
@@ -107,59 +108,64 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Runs every statement of the plan, in order. A release without a statement gives `None`.
+    /// Allows statements as long as the policy says: the catalog was read under a limit of its own.
+    ///
+    /// # Errors
+    /// [`Error::Backend`].
+    pub async fn allow(&self) -> Result<(), Error> {
+        if self.lease.is_none() {
+            return Ok(());
+        }
+        let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
+        self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))
+    }
+
+    /// Runs the statement of one release, with its constants: for each parameter an array of texts. A release without a statement gives `None`.
     ///
     /// # Requires
     /// `paid` covers the plan: it was made durable before this call.
     ///
     /// # Errors
     /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
-    pub async fn run(self, plan: &Plan, paid: &Charge, cancel: &CancellationToken) -> Result<Sealed<Vec<Option<Rows>>>, Error> {
+    pub async fn run(
+        &self,
+        plan: &Plan,
+        release: usize,
+        constants: &[Vec<Option<String>>],
+        paid: &Charge,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Sealed<Rows>>, Error> {
         assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "a plan runs under its own charge only");
-        if self.lease.is_none() {
-            return Ok(Sealed::new(plan.releases().iter().map(|_| None).collect()));
-        }
-        // The catalog was read under a limit of its own; from here on the policy's holds.
-        let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
-        self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))?;
-        let mut all = Vec::new();
-        for release in plan.releases() {
-            all.push(match release.sql() {
-                Some(sql) => Some(self.statement(sql, cancel).await?),
-                None => None,
-            });
-        }
-        self.client()?.batch_execute("COMMIT").await.map_err(|e| backend(&e))?;
-        if let Some(lease) = self.lease {
-            lease.keep();
-        }
-        Ok(Sealed::new(all))
-    }
-
-    async fn statement(&self, sql: &str, cancel: &CancellationToken) -> Result<Rows, Error> {
+        let Some(sql) = plan.releases()[release].sql() else { return Ok(None) };
         let client = self.client()?;
         // An engine that knows no statement_timeout is left to itself a little later.
         let limit = self.timeout + Duration::from_secs(5);
-        let messages = tokio::select! {
-            answered = tokio::time::timeout(limit, client.simple_query(sql)) => match answered {
-                Ok(messages) => messages.map_err(|e| backend(&e))?,
-                Err(_) => {
-                    self.stop().await;
-                    return Err(Error::Backend("statement timeout".to_owned()));
-                }
-            },
+        let answered = tokio::select! {
+            answered = tokio::time::timeout(limit, rows(client, sql, constants)) => answered,
             () = cancel.cancelled() => {
                 self.stop().await;
                 return Err(Error::Cancelled);
             }
         };
-        let mut rows = Vec::new();
-        for message in messages {
-            if let SimpleQueryMessage::Row(row) = message {
-                rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
+        match answered {
+            Ok(rows) => Ok(Some(Sealed::new(rows.map_err(|e| backend(&e))?))),
+            Err(_) => {
+                self.stop().await;
+                Err(Error::Backend("statement timeout".to_owned()))
             }
         }
-        Ok(rows)
+    }
+
+    /// Ends the transaction and keeps the connection.
+    ///
+    /// # Errors
+    /// [`Error::Backend`].
+    pub async fn close(self) -> Result<(), Error> {
+        if let Some(lease) = self.lease {
+            lease.client().map_err(Error::Backend)?.batch_execute("COMMIT").await.map_err(|e| backend(&e))?;
+            lease.keep();
+        }
+        Ok(())
     }
 
     /// Asks the server to stop what this connection runs. The connection is not used again.
@@ -170,6 +176,24 @@ impl Snapshot {
             tracing::warn!("a cancelled statement could not be stopped on the backend");
         }
     }
+}
+
+/// Every column of a release's statement is text.
+async fn rows(client: &tokio_postgres::Client, sql: &str, constants: &[Vec<Option<String>>]) -> Result<Rows, tokio_postgres::Error> {
+    let mut rows = Vec::new();
+    if constants.is_empty() {
+        for message in client.simple_query(sql).await? {
+            if let SimpleQueryMessage::Row(row) = message {
+                rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
+            }
+        }
+        return Ok(rows);
+    }
+    let parameters: Vec<(&(dyn ToSql + Sync), Type)> = constants.iter().map(|values| (values as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect();
+    for row in client.query_typed(sql, &parameters).await? {
+        rows.push((0..row.len()).map(|i| row.try_get(i)).collect::<Result<_, _>>()?);
+    }
+    Ok(rows)
 }
 
 fn quoted(name: &str) -> String {

@@ -3,9 +3,9 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use crate::catalog::Type;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
-use crate::resolve::{aggregate_column, key_column, release_alias};
+use crate::resolve::{Middle, MiddleRows, aggregate_column, key_column, release_alias};
 use crate::rewrite::sql;
 use crate::rewrite::{Measure, Output, Plan, ReleasePlan};
 
@@ -14,8 +14,46 @@ use crate::rewrite::{Measure, Output, Plan, ReleasePlan};
 /// # Errors
 /// XX000 where the statement does not survive printing.
 pub fn finish(plan: &Plan, released: &Released) -> Result<String, Refusal> {
-    let tables: Vec<&ReleasedTable> = released.tables().iter().collect();
-    build(plan, &tables)
+    let all: Vec<usize> = (0..plan.releases().len()).collect();
+    build(plan.outer().clone(), plan, &all, |release| released.table(release))
+}
+
+/// A middle query with its releases as tables of constants, cut off past `rows_max` rows.
+///
+/// # Errors
+/// XX000 where one of its releases was not made yet, or the statement does not survive printing.
+pub fn middle(plan: &Plan, number: usize, rows_max: u32, released: &Released) -> Result<String, Refusal> {
+    let middle = &plan.middles()[number];
+    build(limited(middle, rows_max), plan, &middle.releases, |release| released.table(release))
+}
+
+/// The middle query over releases without rows: same types.
+///
+/// # Errors
+/// XX000 where the statement does not survive printing.
+pub fn middle_shape(plan: &Plan, number: usize, rows_max: u32) -> Result<String, Refusal> {
+    let empty = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
+    let middle = &plan.middles()[number];
+    build(limited(middle, rows_max), plan, &middle.releases, |_| Some(&empty))
+}
+
+/// `SELECT * FROM (the middle query) AS q (c0, c1, …) LIMIT rows_max + 1`: one row too many shows that there are too many.
+fn limited(middle: &Middle, rows_max: u32) -> ast::Query {
+    if middle.rows == MiddleRows::One {
+        return (*middle.query).clone();
+    }
+    let columns = (0..middle.columns.len()).map(|at| ast::TableAliasColumnDef { name: sql::ident(&format!("c{at}")), data_type: None }).collect();
+    let derived = ast::TableFactor::Derived {
+        lateral: false,
+        subquery: middle.query.clone(),
+        alias: Some(ast::TableAlias { explicit: true, name: sql::ident("q"), columns, at: None }),
+        sample: None,
+    };
+    let all = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
+    let mut query = sql::select(vec![all], vec![sql::tables(derived)], None, Vec::new());
+    let limit = Some(sql::number(&(u64::from(rows_max) + 1).to_string()));
+    query.limit_clause = Some(ast::LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() });
+    query
 }
 
 /// The outer query over releases without rows: same names and types.
@@ -24,19 +62,17 @@ pub fn finish(plan: &Plan, released: &Released) -> Result<String, Refusal> {
 /// XX000 where the statement does not survive printing.
 pub fn shape(plan: &Plan) -> Result<String, Refusal> {
     let empty = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
-    build(plan, &vec![&empty; plan.releases().len()])
+    let all: Vec<usize> = (0..plan.releases().len()).collect();
+    build(plan.outer().clone(), plan, &all, |_| Some(&empty))
 }
 
-fn build(plan: &Plan, tables: &[&ReleasedTable]) -> Result<String, Refusal> {
-    let mut query = plan.outer().clone();
-    if !plan.releases().is_empty() {
-        let mut ctes: Vec<ast::Cte> = plan
-            .releases()
-            .iter()
-            .zip(tables)
-            .enumerate()
-            .map(|(at, (release, table))| cte(&release_alias(at), table_query(release, table)))
-            .collect();
+fn build<'t>(mut query: ast::Query, plan: &Plan, releases: &[usize], table: impl Fn(usize) -> Option<&'t ReleasedTable>) -> Result<String, Refusal> {
+    if !releases.is_empty() {
+        let mut ctes = Vec::new();
+        for release in releases {
+            let table = table(*release).ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a release is read before it was made"))?;
+            ctes.push(cte(&release_alias(*release), table_query(&plan.releases()[*release], table)));
+        }
         let with_token = ast::helpers::attached_token::AttachedToken::empty();
         let own = query.with.take().map(|w| w.cte_tables).unwrap_or_default();
         ctes.extend(own);

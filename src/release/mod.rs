@@ -7,20 +7,25 @@ use std::collections::HashMap;
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::execute::{Rows, Sealed};
-use crate::ledger::Charge;
+use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
 use crate::rewrite::{Plan, ReleasePlan, key_text};
 
-/// Released values: what the outer query may read. Built here alone.
+/// Released values: what middle queries and the outer query may read. Filled here alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Released {
-    tables: Vec<ReleasedTable>,
+    tables: Vec<Option<ReleasedTable>>,
 }
 
 impl Released {
-    pub fn tables(&self) -> &[ReleasedTable] {
-        &self.tables
+    /// The groups of a release, once it was made.
+    pub fn table(&self, release: usize) -> Option<&ReleasedTable> {
+        self.tables.get(release).and_then(Option::as_ref)
+    }
+
+    fn nothing(plan: &Plan) -> Self {
+        Self { tables: plan.releases().iter().map(|_| None).collect() }
     }
 }
 
@@ -40,29 +45,60 @@ pub enum Error {
     Mismatch,
 }
 
-/// Opens the rows, adds noise, and drops groups below the threshold.
-///
-/// # Guarantee
-/// For neighbours that differ in all rows of one unit, what is returned is as private as the charge's loss says: every coordinate of every cell has its own
-/// draw; cells of listed domains are shown whether or not any row is in them; other groups are shown by their noisy number of units alone.
-///
-/// # Requires
-/// `paid` was debited for this very plan (asserted) and `rows` came from its statements in one snapshot.
-///
-/// # Reference
-/// Dong, Roth, Su 2019 for the vector; Wilson et al. 2020 (arXiv 1909.01917) for keys released by threshold, each group with its own draw.
-pub fn release(rows: Sealed<Vec<Option<Rows>>>, plan: &Plan, paid: Charge, sampler: &mut dyn Sampler) -> Result<Released, Error> {
-    assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "rows are opened by their own charge only");
-    let opened = rows.open(&paid);
-    let mut tables = Vec::new();
-    for (release, rows) in plan.releases().iter().zip(opened) {
-        tables.push(match (release.price(), rows) {
-            (None, None) => listed(release),
-            (Some(price), Some(rows)) => noised(release, &price.calibrated, price.threshold, rows, sampler)?,
-            (None, Some(_)) | (Some(_), None) => return Err(Error::Mismatch),
-        });
+/// The releases of one plan under one charge: each is made once.
+#[derive(Debug)]
+pub struct Releasing<'p> {
+    plan: &'p Plan,
+    paid: Charge,
+    released: Released,
+}
+
+impl<'p> Releasing<'p> {
+    /// Takes the charge by value: no second answer can be made with it.
+    ///
+    /// # Requires
+    /// `paid` was debited for this very plan (asserted).
+    pub fn new(plan: &'p Plan, paid: Charge) -> Self {
+        assert!(paid.covers(&Fingerprint::new(plan.fingerprint())), "rows are opened by their own charge only");
+        Self { plan, paid, released: Released::nothing(plan) }
     }
-    Ok(Released { tables })
+
+    pub fn charge(&self) -> &Charge {
+        &self.paid
+    }
+
+    pub fn released(&self) -> &Released {
+        &self.released
+    }
+
+    pub fn into_released(self) -> Released {
+        self.released
+    }
+
+    /// Opens the rows of a release, adds noise, and drops groups below the threshold. `None` for a release without a statement.
+    ///
+    /// # Guarantee
+    /// For neighbours that differ in all rows of one unit, what is released is as private as the charge's loss says: every coordinate of every cell has its own
+    /// draw; cells of listed domains are shown whether or not any row is in them; other groups are shown by their noisy number of units alone. Noise and clip are
+    /// the plan's, whatever was released before: the loss of a later release holds for every value of its constants.
+    ///
+    /// # Requires
+    /// `rows` came from the release's statement in the plan's one snapshot. Each release is made once (asserted).
+    ///
+    /// # Reference
+    /// Dong, Roth, Su 2019 for the vector and for adaptive steps (Theorem 3.2); Wilson et al. 2020 (arXiv 1909.01917) for keys released by threshold, each group
+    /// with its own draw.
+    pub fn release(&mut self, release: usize, rows: Option<Sealed<Rows>>, sampler: &mut dyn Sampler) -> Result<(), Error> {
+        assert!(self.released.table(release).is_none(), "noise is drawn once for a charge");
+        let plan = &self.plan.releases()[release];
+        let table = match (plan.price(), rows) {
+            (None, None) => listed(plan),
+            (Some(price), Some(rows)) => noised(plan, &price.calibrated, price.threshold, rows.open(&self.paid), sampler)?,
+            (None, Some(_)) | (Some(_), None) => return Err(Error::Mismatch),
+        };
+        self.released.tables[release] = Some(table);
+        Ok(())
+    }
 }
 
 /// Keys of listed domains with nothing measured.

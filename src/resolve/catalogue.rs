@@ -19,6 +19,8 @@ pub enum Function {
     IsNotDistinctFrom,
     /// First argument against the rest, all of one type.
     In,
+    /// First argument against all values of the second, which is a constant of a middle query.
+    Among,
     Coalesce,
     NullIf,
     Greatest,

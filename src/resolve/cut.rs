@@ -5,6 +5,7 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name, contains_aggregate};
 use super::expression::bare_name;
+use super::middle::Subqueries;
 use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
 use super::operation::Aggregate;
@@ -78,9 +79,12 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
-        let number = self.releases.len();
+        // Scans are numbered within their release, so that the same release of two statements is one text.
+        let scans = std::mem::take(&mut self.scans);
+        let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
         let (input, scope) = self.rows(select, environment)?;
-        // The number is taken now, so that releases inside scalar subqueries come after.
+        // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
+        let number = self.releases.len();
         self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new() });
         let keys = self.keys(select, &scope)?;
         let mut cut = Cut { number, scope, keys, aggregates: Vec::new() };
@@ -97,6 +101,7 @@ impl Resolver<'_> {
             Some(ast::Distinct::On(_)) => return Err(Refusal::unsupported("DISTINCT ON over grouped rows")),
             other => other.clone(),
         };
+        self.scans = scans;
         let Cut { number, scope: _, keys, aggregates } = cut;
         let release = &mut self.releases[number];
         (release.keys, release.aggregates) = (keys, aggregates);
@@ -174,7 +179,7 @@ impl Resolver<'_> {
 }
 
 /// SELECT DISTINCT of plain values: its items are the keys.
-fn is_distinct_rows(select: &ast::Select) -> bool {
+pub(super) fn is_distinct_rows(select: &ast::Select) -> bool {
     let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
     let aggregated = select.having.is_some() || select.projection.iter().filter_map(item_expr).any(contains_aggregate);
     matches!(select.distinct, Some(ast::Distinct::Distinct)) && ungrouped && !aggregated

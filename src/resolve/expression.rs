@@ -4,8 +4,9 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
 use super::catalogue::{Function, Kind, overload};
 use super::literal::{coerce, common_type, integer_range, is_unknown, number, type_name, unknown};
+use super::middle::{constant_number, is_constant_list};
 use super::scope::{Scope, name_of, names_of};
-use super::tree::{ColumnInfo, Expr, Node};
+use super::tree::{ColumnInfo, ConstantId, Expr, Node};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
@@ -31,6 +32,8 @@ pub struct Expressions<'a> {
     pub scope: &'a Scope,
     pub columns: &'a [ColumnInfo],
     pub constants: &'a Constants,
+    /// Constants of middle queries, by number: which they are, and their types.
+    pub bound: &'a [((usize, usize), Type)],
 }
 
 impl Expressions<'_> {
@@ -57,7 +60,10 @@ impl Expressions<'_> {
             E::Identifier(ident) => self.column(std::slice::from_ref(ident)),
             E::CompoundIdentifier(parts) => self.column(parts),
             E::Nested(inner) => self.resolve(inner),
-            E::Value(value) => literal(&value.value),
+            E::Value(value) => match constant_number(&value.value) {
+                Some(id) => self.constant(id),
+                None => literal(&value.value),
+            },
             E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => coerce(literal(&value.value)?, &type_of(data_type)?),
             E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
                 cast(self.resolve(expr)?, &type_of(data_type)?)
@@ -117,6 +123,11 @@ impl Expressions<'_> {
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
         let id = self.scope.find(parts)?;
         Ok(Expr::column(id, self.columns[id.0 as usize].data_type.clone()))
+    }
+
+    fn constant(&self, id: ConstantId) -> Result<Expr, Refusal> {
+        let (_, data_type) = self.bound.get(id.0 as usize).ok_or_else(|| Refusal::unsupported("this kind of literal"))?;
+        Ok(Expr { node: Node::Constant(id), data_type: data_type.clone() })
     }
 
     fn unary(&self, op: UnaryOperator, expr: &ast::Expr) -> Result<Expr, Refusal> {
@@ -188,7 +199,8 @@ impl Expressions<'_> {
         for item in list {
             all.push(self.resolve(item)?);
         }
-        Ok(negate_if(negated, Expr::call(Function::In, unify(all, "IN")?, Type::Bool)))
+        let function = if matches!(list, [only] if is_constant_list(only)) { Function::Among } else { Function::In };
+        Ok(negate_if(negated, Expr::call(function, unify(all, "IN")?, Type::Bool)))
     }
 
     fn like(&self, function: Function, expr: &ast::Expr, pattern: &ast::Expr, escape: Option<&ast::Expr>, negated: bool) -> Result<Expr, Refusal> {

@@ -5,6 +5,7 @@ use sqlparser::ast;
 use super::Resolver;
 use super::catalogue::Function;
 use super::expression::compare;
+use super::middle::Subqueries;
 use super::query::{Environment, Named as Source, item_expr, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
@@ -112,6 +113,11 @@ impl Resolver<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match self.lookup(name, environment)? {
+                Source::Cte(definition) if definition.opened.is_some() && self.is_middle(&definition.cte.query, &definition.environment)? => {
+                    let own = names_of(name)?.pop().unwrap_or_default();
+                    let (relation, columns) = self.middle_named(&definition, environment)?;
+                    Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+                }
                 Source::Cte(definition) => {
                     let inner = definition.cte.alias.columns.clone();
                     let (relation, columns) = self.rows_query(&definition.cte.query, &definition.environment)?;
@@ -130,7 +136,10 @@ impl Resolver<'_> {
                 let Some(alias) = alias else {
                     return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "subquery in FROM must have an alias"));
                 };
-                let (relation, columns) = self.rows_query(subquery, environment)?;
+                let (relation, columns) = match self.is_middle(subquery, environment)? {
+                    true => self.middle_rows(subquery, environment)?,
+                    false => self.rows_query(subquery, environment)?,
+                };
                 Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
             ast::TableFactor::Derived { lateral: true, .. } => Err(Refusal::unsupported("LATERAL")),
@@ -193,6 +202,7 @@ impl Resolver<'_> {
         if super::query::is_aggregated(select) {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
         }
+        let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
         let mut named = Vec::new();
         let mut computed = Vec::new();

@@ -7,6 +7,7 @@ mod cut;
 mod expression;
 mod from;
 pub mod literal;
+mod middle;
 mod naming;
 mod open;
 mod operation;
@@ -14,15 +15,18 @@ mod outer;
 mod probe;
 mod query;
 mod scope;
+mod shape;
 mod tree;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
 pub use tree::{
-    ColumnId, ColumnInfo, Expr, JoinKind, Key, Node, Query, Relation, Release, Scan, TableId, aggregate_column, key_column, release_alias,
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, Scan, TableId,
+    aggregate_column, key_column, release_alias,
 };
 
+use crate::catalog::Type;
 use crate::parse;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
@@ -41,14 +45,17 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         constants,
         columns: Vec::new(),
         releases: Vec::new(),
+        middles: Vec::new(),
+        bound: Vec::new(),
         public_tables: Vec::new(),
         scans: 0,
         empty,
         subqueries: 0,
     };
     let outer = resolver.open_query(&statement.0, &query::Environment::default())?;
-    let Resolver { columns, releases, public_tables, .. } = resolver;
-    Ok(Query { outer: Box::new(outer), releases, columns, public_tables })
+    let Resolver { columns, releases, middles, bound, public_tables, .. } = resolver;
+    let constants = bound.into_iter().map(|(at, _)| at).collect();
+    Ok(Query { outer: Box::new(outer), releases, columns, middles, constants, public_tables })
 }
 
 /// State of one resolution.
@@ -58,6 +65,9 @@ struct Resolver<'a> {
     constants: &'a Constants,
     columns: Vec<ColumnInfo>,
     releases: Vec<Release>,
+    middles: Vec<Middle>,
+    /// Each constant of a release: its middle query and column there, and its type.
+    bound: Vec<((usize, usize), Type)>,
     public_tables: Vec<TableId>,
     scans: usize,
     /// Within a part whose result is empty whatever the tables hold: private tables stand for their empty twins in the shadow.
@@ -73,6 +83,6 @@ impl Resolver<'_> {
     }
 
     fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions { scope, columns: &self.columns, constants: self.constants }
+        expression::Expressions { scope, columns: &self.columns, constants: self.constants, bound: &self.bound }
     }
 }

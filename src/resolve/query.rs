@@ -19,12 +19,12 @@ pub struct Environment(Option<Rc<Definition>>);
 
 #[derive(Debug)]
 pub struct Definition {
-    name: String,
+    pub name: String,
     pub cte: ast::Cte,
     /// What was in scope where it was defined.
     pub environment: Environment,
-    /// It selects rows of private tables: used by inlining, never printed.
-    pub private: bool,
+    /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
+    pub opened: Option<ast::Cte>,
     outside: Environment,
 }
 
@@ -40,8 +40,13 @@ impl Environment {
         None
     }
 
-    fn with(&self, name: String, cte: ast::Cte, private: bool) -> Self {
-        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), private, outside: self.clone() })))
+    fn with(&self, name: String, cte: ast::Cte, opened: Option<ast::Cte>) -> Self {
+        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), opened, outside: self.clone() })))
+    }
+
+    /// Every definition in scope, innermost first.
+    pub fn definitions(&self) -> impl Iterator<Item = Rc<Definition>> {
+        std::iter::successors(self.0.clone(), |definition| definition.outside.0.clone())
     }
 }
 
@@ -99,13 +104,14 @@ impl Resolver<'_> {
             }
             let name = name_of(&alias.name)?;
             reserved(&name)?;
-            let private = self.selects_private_rows(query, &environment)?;
-            if !private {
+            let mut opened = None;
+            if !self.selects_private_rows(query, &environment)? {
                 let query = Box::new(self.open_query(query, &environment)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
-                kept.push(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
+                opened = Some(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
             }
-            environment = environment.with(name, cte.clone(), private);
+            kept.extend(opened.clone());
+            environment = environment.with(name, cte.clone(), opened);
         }
         let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: false, cte_tables: kept });
         Ok((with, environment))
@@ -195,8 +201,9 @@ impl Resolver<'_> {
     pub(super) fn selects_private_rows(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
         let mut environment = environment.clone();
         for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
-            let private = self.selects_private_rows(&cte.query, &environment)?;
-            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), private);
+            // Only whether it is private is read of this one.
+            let opened = if self.selects_private_rows(&cte.query, &environment)? { None } else { Some(cte.clone()) };
+            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), opened);
         }
         self.body_is_private(&query.body, &environment)
     }
@@ -244,7 +251,7 @@ impl Resolver<'_> {
             } => match args {
                 Some(ast::TableFunctionArgs { args: _, settings: _ }) => Ok(false),
                 None => Ok(match self.lookup(name, environment)? {
-                    Named::Cte(definition) => definition.private,
+                    Named::Cte(definition) => definition.opened.is_none(),
                     Named::Table(table) => self.is_private(table),
                 }),
             },

@@ -15,6 +15,10 @@ pub struct ColumnId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableId(pub usize);
 
+/// One column of a middle query, bound to a release as constants; an index into [`Query::constants`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConstantId(pub u32);
+
 /// What is known of a column by its declaration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnInfo {
@@ -34,6 +38,19 @@ pub enum Relation {
     Filter { input: Box<Relation>, predicate: Expr },
     Project { input: Box<Relation>, columns: Vec<(ColumnId, Expr)> },
     Join { kind: JoinKind, left: Box<Relation>, right: Box<Relation>, on: Option<Expr> },
+    Constants(ConstantRows),
+}
+
+/// The rows of a middle query, public by the time they are read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstantRows {
+    /// Parallel to `columns`.
+    pub constants: Vec<ConstantId>,
+    pub columns: Vec<ColumnId>,
+    /// Columns whose values name a row, where that is known by construction: at most one row matches all of them.
+    pub unique: Option<Vec<ColumnId>>,
+    /// Numbered with the scans.
+    pub number: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +81,8 @@ pub enum Node {
     Column(ColumnId),
     /// `None` is NULL.
     Literal(Option<Scalar>),
+    /// The one value of a middle query; as last argument of [`Function::Among`], all its values.
+    Constant(ConstantId),
     Call {
         function: Function,
         arguments: Vec<Expr>,
@@ -107,7 +126,7 @@ impl Expr {
     pub fn conjuncts(&self) -> Vec<&Expr> {
         match &self.node {
             Node::Call { function: Function::And, arguments } => arguments.iter().flat_map(Expr::conjuncts).collect(),
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Cast(_) | Node::Case { .. } => vec![self],
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } => vec![self],
         }
     }
 
@@ -115,7 +134,7 @@ impl Expr {
     pub fn walk<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
         visit(self);
         match &self.node {
-            Node::Column(_) | Node::Literal(_) => {}
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => {}
             Node::Call { function: _, arguments } => arguments.iter().for_each(|a| a.walk(visit)),
             Node::Cast(expr) => expr.walk(visit),
             Node::Case { branches, otherwise } => {
@@ -147,14 +166,14 @@ impl Expr {
     pub fn as_column(&self) -> Option<ColumnId> {
         match self.node {
             Node::Column(id) => Some(id),
-            Node::Literal(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
         }
     }
 
     pub fn as_literal(&self) -> Option<&Scalar> {
         match &self.node {
             Node::Literal(value) => value.as_ref(),
-            Node::Column(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
+            Node::Column(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
         }
     }
 }
@@ -175,6 +194,25 @@ pub struct Release {
     pub aggregates: Vec<Aggregate>,
 }
 
+/// The analyst's SQL between two releases: over released and public rows, its own rows constants of a later release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Middle {
+    /// Names releases as the outer query does.
+    pub query: Box<ast::Query>,
+    /// Types of its columns.
+    pub columns: Vec<Type>,
+    /// Releases that it reads.
+    pub releases: Vec<usize>,
+    /// One row by construction: its values stand in expressions.
+    pub rows: MiddleRows,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MiddleRows {
+    One,
+    Many,
+}
+
 /// The analyst's query with every release replaced by a table of released rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
@@ -182,6 +220,9 @@ pub struct Query {
     pub(super) outer: Box<ast::Query>,
     pub(super) releases: Vec<Release>,
     pub(super) columns: Vec<ColumnInfo>,
+    pub(super) middles: Vec<Middle>,
+    /// Each constant's middle query, and which of its columns it is.
+    pub(super) constants: Vec<(usize, usize)>,
     /// Public tables the outer query reads.
     pub(super) public_tables: Vec<TableId>,
 }
@@ -203,6 +244,15 @@ impl Query {
         &self.columns
     }
 
+    pub fn middles(&self) -> &[Middle] {
+        &self.middles
+    }
+
+    /// The middle query of a constant, and which of its columns it is.
+    pub fn constant(&self, id: ConstantId) -> (usize, usize) {
+        self.constants[id.0 as usize]
+    }
+
     pub fn public_tables(&self) -> &[TableId] {
         &self.public_tables
     }
@@ -211,6 +261,11 @@ impl Query {
 /// Alias of the n-th release in the outer query.
 pub fn release_alias(release: usize) -> String {
     format!("pgveil_{release}")
+}
+
+/// The release that stands under this name in the outer query.
+pub(super) fn release_number(alias: &str) -> Option<usize> {
+    alias.strip_prefix("pgveil_").and_then(|n| n.parse().ok())
 }
 
 /// Column of the n-th key of a release in the outer query.

@@ -67,6 +67,10 @@ impl Words<'_> {
                 };
                 lines.push(format!("{indent}Scan {}.{} ({label})", table.schema, table.name));
             }
+            Relation::Constants(rows) => {
+                let names: Vec<String> = rows.columns.iter().map(|id| self.column(*id)).collect();
+                lines.push(format!("{indent}Constants {} (released before)", names.join(", ")));
+            }
             Relation::Filter { input, predicate } => {
                 lines.push(format!("{indent}Filter on {}", self.columns_of(predicate)));
                 self.tree(input, depth + 1, lines);
@@ -144,7 +148,9 @@ impl Words<'_> {
     fn value(&self, value: &Expr) -> String {
         match &value.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => format!("an expression of {}", self.columns_of(value)),
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
+                format!("an expression of {}", self.columns_of(value))
+            }
         }
     }
 }

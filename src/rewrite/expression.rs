@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use sqlparser::ast::{self};
 
 use super::cast::cast;
+use super::constants;
 use super::guard::{Emitted, clamped, is_float, literal};
 use super::operator::{arithmetic, bounded, calendar, comparison_operator, division, domain, grammar, histogram};
 use super::sql;
@@ -83,6 +84,7 @@ impl Expressions<'_> {
         let emitted = match &expr.node {
             Node::Column(id) => self.column(*id)?,
             Node::Literal(value) => literal(value.as_ref(), &expr.data_type),
+            Node::Constant(id) => constants::constant(*id, &expr.data_type),
             Node::Cast(inner) => cast(self.total(inner)?, &inner.data_type, &expr.data_type)?,
             Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref())?,
             Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type)?,
@@ -136,6 +138,17 @@ impl Expressions<'_> {
     }
 
     fn call(&self, function: Function, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
+        if let (Function::Among, [subject, list]) = (function, arguments) {
+            let list = constants::array(list)?;
+            let subject = self.total(subject)?;
+            let sql = ast::Expr::AnyOp {
+                left: Box::new(sql::nested(subject.sql)),
+                compare_op: ast::BinaryOperator::Eq,
+                right: Box::new(list),
+                is_some: false,
+            };
+            return Ok(Emitted { nodes: subject.nodes + 1, ..Emitted::plain(ast::Expr::Nested(Box::new(sql)), Interval::ALL) });
+        }
         if let Some(comparison) = self.comparison(function, arguments)? {
             return Ok(comparison);
         }
@@ -193,6 +206,6 @@ fn widened(expr: &Expr) -> &Expr {
             (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
             _ => expr,
         },
-        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } => expr,
+        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } => expr,
     }
 }

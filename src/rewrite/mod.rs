@@ -1,6 +1,7 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
 mod cast;
+mod constants;
 mod describe;
 mod expression;
 mod guard;
@@ -27,13 +28,14 @@ use crate::catalog::Type;
 use crate::mechanism::Loss;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{ColumnId, Expr, Relation, TableId};
+use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId};
 
 /// What will be asked, how it is made private, and what it costs. Built here alone; running it needs a charge that covers it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     outer: ast::Query,
     releases: Vec<ReleasePlan>,
+    middles: Vec<Middle>,
     loss: Loss,
     public_tables: Vec<TableId>,
     fingerprint: [u8; 32],
@@ -47,6 +49,32 @@ impl Plan {
 
     pub fn releases(&self) -> &[ReleasePlan] {
         &self.releases
+    }
+
+    /// Queries over earlier releases, whose rows later ones read as constants.
+    pub fn middles(&self) -> &[Middle] {
+        &self.middles
+    }
+
+    /// The releases in an order in which each comes after those that its constants are made of.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order = Vec::new();
+        for release in 0..self.releases.len() {
+            self.place(release, &mut order);
+        }
+        order
+    }
+
+    fn place(&self, release: usize, order: &mut Vec<usize>) {
+        if order.contains(&release) {
+            return;
+        }
+        for (middle, _) in self.releases[release].constants() {
+            for earlier in &self.middles[*middle].releases {
+                self.place(*earlier, order);
+            }
+        }
+        order.push(release);
     }
 
     /// The price of everything in it, in one debit.
@@ -69,6 +97,8 @@ impl Plan {
 pub struct ReleasePlan {
     /// `None` where nothing is asked of the data: the keys' domains alone are shown.
     sql: Option<String>,
+    /// What the statement's parameters `$1`, `$2`, … are: a middle query and one of its columns, all its values as an array of texts.
+    constants: Vec<(usize, usize)>,
     keys: Vec<(Type, KeyRule)>,
     coordinates: Vec<Partial>,
     /// Whether the statement's integers are on the refined lattices already.
@@ -84,6 +114,10 @@ pub struct ReleasePlan {
 impl ReleasePlan {
     pub fn sql(&self) -> Option<&str> {
         self.sql.as_deref()
+    }
+
+    pub fn constants(&self) -> &[(usize, usize)] {
+        &self.constants
     }
 
     pub fn keys(&self) -> &[(Type, KeyRule)] {
@@ -137,8 +171,9 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         releases.push(plan);
     }
     let outer = analyzed.query().outer().clone();
-    let fingerprint = fingerprint(&outer, &releases, policy);
-    Ok(Plan { outer, releases, loss, public_tables: analyzed.query().public_tables().to_vec(), fingerprint })
+    let middles = analyzed.query().middles().to_vec();
+    let fingerprint = fingerprint(&outer, &releases, &middles, policy);
+    Ok(Plan { outer, releases, middles, loss, public_tables: analyzed.query().public_tables().to_vec(), fingerprint })
 }
 
 /// Nothing of the data is asked: only keys, all of listed domains.
@@ -155,6 +190,7 @@ fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Poli
     let outputs = partials.outputs.iter().copied().zip(release.aggregates.iter().map(|a| a.data_type.clone())).collect();
     let mut plan = ReleasePlan {
         sql: None,
+        constants: Vec::new(),
         keys,
         coordinates: partials.coordinates,
         refined: !release.one_row_per_unit,
@@ -166,15 +202,23 @@ fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Poli
     };
     if !is_listed(release) {
         let price = price::price(release, &plan.coordinates, policy, terms, share)?;
-        plan.sql = Some(emit(release, analyzed, policy, &plan.coordinates, &price)?);
+        let (sql, constants) = emit(release, analyzed, policy, &plan.coordinates, &price)?;
+        plan.sql = Some(sql);
+        plan.constants = constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
         plan.price = Some(price);
     }
     plan.description = describe::describe(release, analyzed, policy, &plan);
     Ok(plan)
 }
 
-fn emit(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, coordinates: &[Partial], price: &Price) -> Result<String, Refusal> {
-    let flat = relation::Relations { policy, needed: needed(release), derived: 0 }.emit(&release.input)?;
+fn emit(
+    release: &AnalyzedRelease,
+    analyzed: &Analyzed,
+    policy: &Policy,
+    coordinates: &[Partial],
+    price: &Price,
+) -> Result<(String, Vec<ConstantId>), Refusal> {
+    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: 0 }.emit(&release.input)?;
     let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
     let levels = levels::Levels {
         release,
@@ -187,7 +231,9 @@ fn emit(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, coordin
         mechanism: price.mechanism,
         groups_per_unit: price.groups_per_unit,
     };
-    sql::print(&levels.statement(flat)?)
+    let mut statement = levels.statement(flat)?;
+    let constants = constants::numbered(&mut statement);
+    Ok((sql::print(&statement)?, constants))
 }
 
 /// Columns that keys, aggregates, conditions and the unit read.
@@ -210,7 +256,7 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
     match relation {
-        Relation::Scan(_) => {}
+        Relation::Scan(_) | Relation::Constants(_) => {}
         Relation::Filter { input, predicate } => {
             needed.extend(predicate.columns());
             read_by(input, needed);
@@ -227,14 +273,15 @@ fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
     }
 }
 
-fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], policy: &Policy) -> [u8; 32] {
+fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle], policy: &Policy) -> [u8; 32] {
     let mut digest = Sha256::new();
     digest.update(policy.version.as_bytes());
     digest.update(outer.to_string().as_bytes());
+    middles.iter().for_each(|middle| digest.update(format!("{} {:?}", middle.query, middle.rows).as_bytes()));
     for release in releases {
         digest.update([0]);
         digest.update(release.sql.as_deref().unwrap_or_default().as_bytes());
-        digest.update(format!("{:?}{:?}", release.keys, release.price).as_bytes());
+        digest.update(format!("{:?}{:?}{:?}", release.constants, release.keys, release.price).as_bytes());
     }
     digest.finalize().into()
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
+use super::constants;
 use super::expression::{Cell, Expressions};
 use super::guard::bound;
 use super::sql;
@@ -11,7 +12,7 @@ use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::catalog::Type;
 use crate::policy::{Column, Policy};
 use crate::refusal::Refusal;
-use crate::resolve::{ColumnId, Expr, JoinKind, Relation, Scan};
+use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan};
 
 /// A relation as one FROM item, the conditions its rows meet, and where its columns are.
 pub struct Flat {
@@ -23,6 +24,7 @@ pub struct Flat {
 /// Emits relations of one query.
 pub struct Relations<'a> {
     pub policy: &'a Policy,
+    pub columns: &'a [ColumnInfo],
     /// Columns that anything reads; others are not carried through derived tables.
     pub needed: Vec<ColumnId>,
     /// Numbers derived tables.
@@ -33,6 +35,11 @@ impl Relations<'_> {
     pub fn emit(&mut self, relation: &Relation) -> Result<Flat, Refusal> {
         match relation {
             Relation::Scan(scan) => Ok(self.scan(scan)),
+            Relation::Constants(rows) => {
+                let types: Vec<Type> = rows.columns.iter().map(|id| self.columns[id.0 as usize].data_type.clone()).collect();
+                let (from, cells) = constants::rows(rows, &types, &format!("t{}", rows.number));
+                Ok(Flat { from: sql::tables(from), conditions: Vec::new(), cells: rows.columns.iter().copied().zip(cells).collect() })
+            }
             Relation::Filter { input, predicate } => {
                 let mut flat = self.emit(input)?;
                 for conjunct in predicate.conjuncts() {

@@ -10,6 +10,7 @@ mod golden;
 mod harness;
 mod invariants;
 mod ledger;
+mod middle;
 mod neighbour;
 mod oracle;
 mod policy;

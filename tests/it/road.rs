@@ -12,12 +12,12 @@ use crate::veil::Veil;
 /// No woman has more than 15 interviews and no hour is paid more than the bound, so that no clip binds.
 const UNBOUNDED: &str = "hourly_wage: {bounds: [0, 250]}";
 
-fn wide(yaml: String) -> String {
+pub fn wide(yaml: String) -> String {
     yaml.replace("hourly_wage: {bounds: [0, 30]}", UNBOUNDED).replace("hours_per_week: {bounds: [0, 100]}", "hours_per_week: {bounds: [0, 168]}")
 }
 
 /// Rows of a statement on the backing database itself, in the form of `Veil::rows`.
-async fn direct(veil: &Veil, sql: &str) -> Vec<String> {
+pub async fn direct(veil: &Veil, sql: &str) -> Vec<String> {
     let messages = veil.client.simple_query(sql).await.unwrap();
     let mut rows = Vec::new();
     for message in messages {

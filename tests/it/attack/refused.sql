@@ -48,7 +48,6 @@ SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY (SELECT birth_year F
 SELECT race, count(*) FROM nls.women GROUP BY race HAVING EXISTS (SELECT 1 FROM nls.women WHERE woman_id = 1)
 SELECT count(*) FILTER (WHERE birth_year IN (SELECT birth_year FROM nls.women WHERE woman_id = 1)) FROM nls.women
 SELECT sum((SELECT max(birth_year) FROM nls.women)) FROM nls.women
-SELECT count(*) FROM nls.women WHERE birth_year > (SELECT avg(birth_year) FROM nls.women)
 SELECT count(*) FROM nls.women w JOIN nls.interviews i ON EXISTS (SELECT 1) AND w.woman_id = i.woman_id
 SELECT * FROM generate_series(1, (SELECT birth_year FROM nls.women LIMIT 1)) g
 SELECT * FROM unnest(ARRAY[(SELECT birth_year FROM nls.women LIMIT 1)]) g
@@ -69,7 +68,6 @@ SELECT count(*) FROM (SELECT birth_year FROM nls.women LIMIT 5) q
 SELECT count(*) FROM (SELECT birth_year FROM nls.women OFFSET 5) q
 SELECT count(*) FROM (SELECT birth_year FROM nls.women FETCH FIRST 5 ROWS ONLY) q
 SELECT count(*) FROM (SELECT birth_year FROM nls.women ORDER BY birth_year) q
-SELECT count(*) FROM (SELECT DISTINCT birth_year FROM nls.women) q JOIN nls.women w USING (birth_year)
 -- units that meet in one row
 SELECT count(*) FROM nls.women a, nls.women b
 SELECT count(*) FROM nls.women a JOIN nls.women b ON a.woman_id = b.woman_id OR true

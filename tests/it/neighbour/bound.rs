@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use num_bigint::{BigInt, BigUint};
+use pgveil::catalog::Type;
 use pgveil::mechanism::{Mechanism, Noise};
+use pgveil::resolve::MiddleRows;
 use pgveil::rewrite::{Plan, Price, ReleasePlan};
 
 use super::random::Random;
@@ -12,7 +14,7 @@ use super::world::{Groups, HEAVY, UNITS, World};
 /// Every release of the plan, for a few units, the heavy one always among them.
 pub async fn holds(world: &World, plan: &Plan, random: &mut Random) -> Result<(), String> {
     for release in plan.releases() {
-        let (Some(sql), Some(price)) = (release.sql(), release.price()) else { continue };
+        let (Some(sql), Some(price)) = (&statement(plan, release, random), release.price()) else { continue };
         calibrated(price)?;
         let whole = world.run(sql, release.keys().len()).await?;
         nobody(world, release, sql).await?;
@@ -21,6 +23,34 @@ pub async fn holds(world: &World, plan: &Plan, random: &mut Random) -> Result<()
         }
     }
     Ok(())
+}
+
+/// A release's statement with any constants whatever in it: the bound holds for every value of them.
+pub fn statement(plan: &Plan, release: &ReleasePlan, random: &mut Random) -> Option<String> {
+    let mut sql = release.sql()?.to_owned();
+    let rows: Vec<usize> = plan.middles().iter().map(|m| if m.rows == MiddleRows::One { 1 } else { random.below(5) }).collect();
+    for (at, (middle, column)) in release.constants().iter().enumerate().rev() {
+        let hostile = hostile(&plan.middles()[*middle].columns[*column]);
+        let values: Vec<&str> = (0..rows[*middle]).map(|_| random.pick(hostile)).collect();
+        sql = sql.replace(&format!("${}", at + 1), &format!("'{{{}}}'", values.join(",")));
+    }
+    Some(sql)
+}
+
+/// Texts of a type, as elements of an array constant.
+fn hostile(data_type: &Type) -> &'static [&'static str] {
+    match data_type {
+        Type::Bool => &["NULL", "t", "f"],
+        Type::Int2 => &["NULL", "0", "-32768", "32767", "3"],
+        Type::Int4 => &["NULL", "0", "-2147483648", "2147483647", "7"],
+        Type::Int8 => &["NULL", "0", "-9223372036854775808", "9223372036854775807", "5"],
+        Type::Numeric(_) => &["NULL", "0", "NaN", "Infinity", "-Infinity", "1e131000", "1e-16000", "2.50", "33"],
+        Type::Float4 | Type::Float8 => &["NULL", "0", "-0", "NaN", "Infinity", "-Infinity", "3e38", "1e-40", "2.5", "20"],
+        Type::Text | Type::Varchar(_) => &["NULL", "\"\"", "a", "b", "\"it''s\"", "x%", "٣"],
+        Type::Date => &["NULL", "infinity", "-infinity", "\"4713-01-01 BC\"", "5874897-12-31", "2000-02-29"],
+        Type::Timestamp => &["NULL", "infinity", "-infinity", "\"294276-12-31 23:59:59\"", "\"2000-02-01 12:34:56.789\""],
+        other => panic!("no constant has type {other}"),
+    }
 }
 
 /// Rows that belong to no unit add nothing: no bound would hold for them.

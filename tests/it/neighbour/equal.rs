@@ -76,6 +76,8 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("visits v LEFT JOIN items i ON i.visit = v.id", &["v", "i"]),
     ("visits v LEFT JOIN towns t ON v.town = t.code", &["v"]),
     ("(SELECT * FROM visits WHERE i4 > 3) v", &["v"]),
+    ("visits v JOIN (SELECT kd AS k, count(*) AS n FROM visits GROUP BY kd HAVING count(*) > 1) m ON m.k = v.kd AND v.ni < m.n", &["v"]),
+    ("people p LEFT JOIN (SELECT ni AS k, count(*) AS n FROM people GROUP BY ni) m ON m.k = p.ni", &["p"]),
 ];
 
 /// Keys whose every value is known without the data.

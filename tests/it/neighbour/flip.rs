@@ -1,5 +1,6 @@
 //! The same statement under other plans and another physical order: the same digits.
 
+use super::bound::statement;
 use super::grammar;
 use super::random::{Random, seeds};
 use super::world::World;
@@ -29,7 +30,7 @@ async fn plan_flip_same_partials() {
             let sql = grammar::query(&mut random);
             let Ok(plan) = world.plan(&sql, &mut random) else { continue };
             for release in plan.releases() {
-                let Some(text) = release.sql() else { continue };
+                let Some(text) = &statement(&plan, release, &mut random) else { continue };
                 let keys = release.keys().len();
                 let first = world.run(text, keys).await.unwrap();
                 for settings in PLANS {

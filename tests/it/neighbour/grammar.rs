@@ -25,10 +25,16 @@ pub fn query(random: &mut Random) -> String {
     format!("{with}SELECT {} FROM {from}{condition}{grouped}{having}{tail}", items.join(", "))
 }
 
+/// A middle query with a column of every name and type that private tables have.
+const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, count(*)::int AS j4, count(*) AS i8, count(*) AS j8, avg(q.n2) AS n2, avg(q.nb) AS nn, \
+     sum(q.n2) AS nb, avg(q.f8) AS f8, sum(q.f8) AS g8, avg(q.f8)::real AS f4, count(*) > 2 AS b, q.kd AS tx, q.kd::varchar AS vc, q.kd AS kd, \
+     date '2000-01-01' + count(*)::int AS d, (date '2000-01-01' - count(*)::int)::date AS dd, (date '2000-01-01' + count(*)::int)::timestamp AS ts, \
+     (date '2000-01-01' + count(*)::int)::timestamp AS tt, count(*)::int AS ni FROM visits q GROUP BY q.kd";
+
 /// WITH, FROM, and the aliases that show all data columns (public ones show none).
 fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
     let none = String::new;
-    match random.below(15) {
+    match random.below(17) {
         0 | 1 => (none(), "people p".to_owned(), vec!["p"]),
         2 | 3 => (none(), "visits v".to_owned(), vec!["v"]),
         4 => (none(), "items i".to_owned(), vec!["i"]),
@@ -41,6 +47,8 @@ fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
         11 => (none(), "(SELECT * FROM visits WHERE ni > -3) AS v".to_owned(), vec!["v"]),
         12 => ("WITH v AS (SELECT * FROM visits WHERE i4 IS NOT NULL) ".to_owned(), "v".to_owned(), vec!["v"]),
         13 => (none(), "people p JOIN visits v ON v.person = p.id JOIN items i ON i.visit = v.id".to_owned(), vec!["p", "v", "i"]),
+        14 => (none(), format!("visits v JOIN ({MIDDLE}) m ON m.kd = v.kd"), vec!["v", "m"]),
+        15 => (none(), format!("people p LEFT JOIN ({MIDDLE} ORDER BY count(*) DESC LIMIT 3) m ON m.i4 < p.i4"), vec!["p", "m"]),
         _ => {
             let inner = "SELECT x.*, coalesce(x.i4, 3) AS made, x.f8 * 2 AS doubled FROM visits x WHERE x.ni <> 2";
             (none(), format!("people p LEFT JOIN ({inner}) v ON v.person = p.id"), vec!["p", "v"])
@@ -193,7 +201,12 @@ impl Grammar<'_> {
             };
         }
         let op = self.random.pick(&["=", "<>", "<", "<=", ">", ">="]);
-        match self.random.below(11) {
+        match self.random.below(13) {
+            11 => format!("({} {op} (SELECT count(*) FROM people q WHERE q.ni > 0))", self.any_number(depth)),
+            12 => {
+                let not = self.random.pick(&["", "NOT "]);
+                format!("({} {not}IN (SELECT q.kd FROM visits q GROUP BY q.kd HAVING count(*) > 2))", self.text(depth))
+            }
             0 | 1 => format!("({} {op} {})", self.any_number(depth), self.any_number(depth)),
             2 => format!("({} BETWEEN {} AND {})", self.integer(depth), self.random.below(20), 20 + self.random.below(40)),
             3 => format!("({} IN (1, 2, NULL, 30))", self.integer(depth)),

@@ -5,7 +5,7 @@ use pgveil::resolve::catalogue::{ENTRIES, Entry, Kind};
 
 use super::grammar::Grammar;
 use super::random::{Random, seeds};
-use super::world::{HOSTILE, World};
+use super::world::{Groups, HOSTILE, World};
 
 /// Columns of a kind, as the world names them.
 fn columns(kind: Kind) -> &'static [&'static str] {
@@ -172,9 +172,14 @@ async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
         for shown in [expression.clone(), format!("trim_scale({expression})")] {
             let plain = format!("SELECT ({shown})::text AS k, count(*) FROM w.people GROUP BY ({shown})");
             let Ok(plain) = world.run(&plain, 1).await else { continue };
+            // Negative zero is shown as zero: it is the same group.
+            let zero =
+                |key: Vec<Option<String>>| key.into_iter().map(|k| if k.as_deref() == Some("-0") { Some("0".to_owned()) } else { k }).collect();
+            let plain: Groups = plain.into_iter().map(|(key, values)| (zero(key), values)).collect();
             let asked = format!("SELECT {expression} AS k, count(DISTINCT id) FROM people GROUP BY 1");
             let Ok(plan) = world.plan_under(&asked, Accounting::Gdp, 1.0) else { break };
-            let release = &plan.releases()[0];
+            // Constants of other releases are the business of other tests.
+            let [release] = plan.releases() else { break };
             let emitted = world.run(release.sql().unwrap(), 1).await.unwrap();
             let is_numeric = matches!(release.keys()[0].0, pgveil::catalog::Type::Numeric(_));
             if is_numeric != shown.starts_with("trim_scale") {

@@ -1,0 +1,331 @@
+//! Names and types of the columns of a query over released and public tables, as far as they are followed here: only to plan with. The shadow confirms
+//! them before anything is charged.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast;
+
+use super::Resolver;
+use super::aggregate::{aggregate, aggregate_name};
+use super::expression::{Expressions, plain_arguments, type_of};
+use super::naming::column_name;
+use super::query::Named as Source;
+use super::scope::{Item, Named, Scope, name_of, names_of};
+use super::tree::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
+use crate::catalog::Type;
+use crate::refusal::{Refusal, sqlstate};
+
+/// A column's name and type.
+pub(super) type Column = (String, Type);
+
+impl Resolver<'_> {
+    /// The columns of an opened query.
+    ///
+    /// # Errors
+    /// 0A000 where a type is not followed, or no row of a private table is compared with it; 42703, 42P01 for names that mean nothing in it.
+    pub(super) fn shape(&self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
+        let columns = Shapes { resolver: self, definitions: Vec::new() }.query(query)?;
+        columns.into_iter().map(|(name, data_type)| Ok((name, constant_type(data_type)?))).collect()
+    }
+}
+
+/// Types without modifiers, of those that constants may have.
+fn constant_type(data_type: Type) -> Result<Type, Refusal> {
+    match data_type {
+        Type::Numeric(_) => Ok(Type::Numeric(None)),
+        Type::Varchar(_) => Ok(Type::Varchar(None)),
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Text | Type::Uuid => Ok(data_type),
+        Type::Date | Type::Timestamp | Type::Timestamptz => Ok(data_type),
+        Type::Char(_) | Type::Interval | Type::Other { .. } => {
+            let name = super::literal::type_name(&data_type).to_owned();
+            Err(Refusal::unsupported(format!("a subquery over private rows with a column of type {name}")).hint("Cast the column in the subquery."))
+        }
+    }
+}
+
+struct Shapes<'r, 'p> {
+    resolver: &'r Resolver<'p>,
+    /// Common table expressions in sight, innermost last.
+    definitions: Vec<(String, Vec<Column>)>,
+}
+
+impl Shapes<'_, '_> {
+    fn query(&mut self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
+        let outside = self.definitions.len();
+        for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
+            let columns = renamed(self.query(&cte.query)?, &cte.alias.columns)?;
+            self.definitions.push((name_of(&cte.alias.name)?, columns));
+        }
+        let columns = self.body(&query.body);
+        self.definitions.truncate(outside);
+        columns
+    }
+
+    fn body(&mut self, body: &ast::SetExpr) -> Result<Vec<Column>, Refusal> {
+        match body {
+            ast::SetExpr::Select(select) => self.select(select),
+            ast::SetExpr::Query(query) => self.query(query),
+            ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
+                let (left, right) = (self.body(left)?, self.body(right)?);
+                let types = |columns: &[Column]| columns.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>();
+                if types(&left) != types(&right) {
+                    return Err(unfollowed("a set operation of unlike types"));
+                }
+                Ok(left)
+            }
+            ast::SetExpr::Values(values) => {
+                let row = values.rows.first().ok_or_else(|| unfollowed("VALUES without rows"))?;
+                let columns = Vec::new();
+                let scope = Scope::default();
+                let typed = |(at, e): (usize, &ast::Expr)| Ok((format!("column{}", at + 1), self.expressions(&scope, &columns).value(e)?.data_type));
+                row.content.iter().enumerate().map(typed).collect()
+            }
+            _ => Err(unfollowed("this kind of query")),
+        }
+    }
+
+    fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
+        Expressions { scope, columns, constants: self.resolver.constants, bound: &self.resolver.bound }
+    }
+
+    fn select(&mut self, select: &ast::Select) -> Result<Vec<Column>, Refusal> {
+        let mut known = Known { columns: Vec::new(), scope: Scope::default() };
+        for tables in &select.from {
+            self.tables(tables, &mut known)?;
+        }
+        if let Some(condition) = &select.selection {
+            names_exist(condition, &known.scope)?;
+        }
+        let mut columns = Vec::new();
+        for item in &select.projection {
+            match item {
+                ast::SelectItem::Wildcard(_) => columns.extend(known.scope.visible().map(|c| known.column(c))),
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    let alias = names_of(name)?.pop().unwrap_or_default();
+                    columns.extend(known.scope.items.iter().filter(|i| i.alias == alias).flat_map(|i| &i.columns).map(|c| known.column(c)));
+                }
+                ast::SelectItem::UnnamedExpr(expr) => columns.push((column_name(expr), self.typed(expr, &known)?)),
+                ast::SelectItem::ExprWithAlias { expr, alias } => columns.push((name_of(alias)?, self.typed(expr, &known)?)),
+                _ => return Err(unfollowed("this kind of SELECT item")),
+            }
+        }
+        Ok(columns)
+    }
+
+    fn tables(&mut self, tables: &ast::TableWithJoins, known: &mut Known) -> Result<(), Refusal> {
+        let ast::TableWithJoins { relation, joins } = tables;
+        self.factor(relation, known)?;
+        for join in joins {
+            let before: Vec<String> = known.scope.visible().map(|c| c.name.clone()).collect();
+            let items = known.scope.items.len();
+            self.factor(&join.relation, known)?;
+            let merged = merged_names(&join.join_operator)?;
+            for column in known.scope.items[items..].iter_mut().flat_map(|i| &mut i.columns) {
+                column.merged |= merged.as_ref().map_or_else(|| before.contains(&column.name), |names| names.contains(&column.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn factor(&mut self, factor: &ast::TableFactor, known: &mut Known) -> Result<(), Refusal> {
+        match factor {
+            ast::TableFactor::Table { name, alias, args: None, .. } => {
+                let own = names_of(name)?.pop().unwrap_or_default();
+                known.add(self.named(name)?, alias.as_ref(), own)
+            }
+            ast::TableFactor::Derived { subquery, alias, .. } => {
+                let columns = self.query(subquery)?;
+                known.add(columns, alias.as_ref(), String::new())
+            }
+            ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.tables(table_with_joins, known),
+            _ => Err(unfollowed("this kind of FROM item")),
+        }
+    }
+
+    fn named(&self, name: &ast::ObjectName) -> Result<Vec<Column>, Refusal> {
+        let resolver = self.resolver;
+        let names = names_of(name)?;
+        if let [name] = names.as_slice() {
+            if let Some(release) = release_number(name).and_then(|at| resolver.releases.get(at)) {
+                let keys = release.keys.iter().enumerate().map(|(at, key)| (key_column(at), key.expr.data_type.clone()));
+                let aggregates = release.aggregates.iter().enumerate().map(|(at, a)| (aggregate_column(at), a.data_type.clone()));
+                return Ok(keys.chain(aggregates).collect());
+            }
+            if let Some((_, columns)) = self.definitions.iter().rev().find(|(known, _)| known == name) {
+                return Ok(columns.clone());
+            }
+        }
+        match resolver.lookup(name, &super::query::Environment::default())? {
+            Source::Table(table) => Ok(resolver.policy.tables[table.0].columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect()),
+            Source::Cte(_) => Err(unfollowed("this common table expression")),
+        }
+    }
+
+    /// The type of an expression: as over rows, once calls over groups and windows and subqueries are taken for columns of their own types.
+    fn typed(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
+        if let ast::Expr::Cast { data_type, .. } = expr {
+            return type_of(data_type);
+        }
+        let mut expr = expr.clone();
+        let mut calls = Calls { shapes: self, known, found: Vec::new() };
+        if let ControlFlow::Break(refusal) = ast::VisitMut::visit(&mut expr, &mut calls) {
+            return Err(refusal);
+        }
+        let mut known = Known { columns: known.columns.clone(), scope: known.scope.clone() };
+        let found = std::mem::take(&mut calls.found);
+        known.add(found, None, CALLS.to_owned())?;
+        let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
+        Ok(resolved
+            .map_err(|refusal| if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED { unfollowed(&expr.to_string()) } else { refusal })?
+            .data_type)
+    }
+}
+
+/// The alias under which calls of one expression stand as columns.
+const CALLS: &str = "pgveil calls";
+
+struct Known {
+    columns: Vec<ColumnInfo>,
+    scope: Scope,
+}
+
+impl Known {
+    fn column(&self, named: &Named) -> Column {
+        (named.name.clone(), self.columns[named.id.0 as usize].data_type.clone())
+    }
+
+    fn add(&mut self, columns: Vec<Column>, alias: Option<&ast::TableAlias>, own: String) -> Result<(), Refusal> {
+        let (alias, columns) = match alias {
+            None => (own, columns),
+            Some(alias) => (name_of(&alias.name)?, renamed(columns, &alias.columns)?),
+        };
+        let mut named = Vec::new();
+        for (name, data_type) in columns {
+            let id = ColumnId(self.columns.len() as u32);
+            self.columns.push(ColumnInfo { name: name.clone(), data_type, nullable: true, origin: None });
+            named.push(Named { name, id, merged: false });
+        }
+        self.scope.push(Item { alias, columns: named })
+    }
+}
+
+/// Takes aggregates, window calls and subqueries for columns.
+struct Calls<'s, 'r, 'p> {
+    shapes: &'s mut Shapes<'r, 'p>,
+    known: &'s Known,
+    found: Vec<Column>,
+}
+
+impl Calls<'_, '_, '_> {
+    /// The type of what is no row-level expression; `None` where it is one.
+    fn of(&mut self, expr: &ast::Expr) -> Result<Option<Type>, Refusal> {
+        match expr {
+            ast::Expr::Subquery(query) => match self.shapes.query(query)?.as_slice() {
+                [(_, data_type)] => Ok(Some(data_type.clone())),
+                _ => Err(Refusal::new(sqlstate::SYNTAX_ERROR, "subquery must return only one column")),
+            },
+            ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => Ok(Some(Type::Bool)),
+            ast::Expr::Function(function) => self.call(function),
+            _ => Ok(None),
+        }
+    }
+
+    fn call(&mut self, function: &ast::Function) -> Result<Option<Type>, Refusal> {
+        let name = names_of(&function.name)?.pop().unwrap_or_default();
+        if function.over.is_none() && aggregate_name(function).is_none() {
+            return Ok(None);
+        }
+        match name.as_str() {
+            "row_number" | "rank" | "dense_rank" => return Ok(Some(Type::Int8)),
+            "ntile" => return Ok(Some(Type::Int4)),
+            "percent_rank" | "cume_dist" => return Ok(Some(Type::Float8)),
+            "min" | "max" | "lag" | "lead" | "first_value" | "last_value" | "nth_value" => {
+                let arguments = plain_arguments(&function.args, &name)?;
+                let known = self.known;
+                return arguments.first().map(|value| self.shapes.typed(value, known)).transpose();
+            }
+            _ => {}
+        }
+        let grouped = ast::Function { over: None, ..function.clone() };
+        let found = aggregate(&grouped, &self.shapes.expressions(&self.known.scope, &self.known.columns))?;
+        Ok(Some(found.data_type))
+    }
+}
+
+impl ast::VisitorMut for Calls<'_, '_, '_> {
+    type Break = Refusal;
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
+        match self.of(expr) {
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(data_type)) => {
+                let name = format!("pgveil call {}", self.found.len());
+                *expr = ast::Expr::CompoundIdentifier(vec![super::outer::quoted(CALLS), super::outer::quoted(&name)]);
+                self.found.push((name, data_type));
+                ControlFlow::Continue(())
+            }
+            Err(refusal) => ControlFlow::Break(refusal),
+        }
+    }
+}
+
+/// Every column that the condition names outside its own subqueries is one of its own query's.
+fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
+    struct Names<'s> {
+        scope: &'s Scope,
+        depth: usize,
+    }
+    impl ast::Visitor for Names<'_> {
+        type Break = Refusal;
+        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Refusal> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Refusal> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Refusal> {
+            let found = match expr {
+                ast::Expr::Identifier(ident) if self.depth == 0 => self.scope.find(std::slice::from_ref(ident)),
+                ast::Expr::CompoundIdentifier(parts) if self.depth == 0 => self.scope.find(parts),
+                _ => return ControlFlow::Continue(()),
+            };
+            found.map_or_else(ControlFlow::Break, |_| ControlFlow::Continue(()))
+        }
+    }
+    match ast::Visit::visit(condition, &mut Names { scope, depth: 0 }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(refusal) => Err(refusal),
+    }
+}
+
+/// Columns that a join folds into one; `None` for all that both sides have.
+fn merged_names(operator: &ast::JoinOperator) -> Result<Option<Vec<String>>, Refusal> {
+    use ast::JoinOperator as J;
+    let (J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) | J::CrossJoin(c)) = operator
+    else {
+        return Err(unfollowed("this kind of join"));
+    };
+    match c {
+        ast::JoinConstraint::On(_) | ast::JoinConstraint::None => Ok(Some(Vec::new())),
+        ast::JoinConstraint::Natural => Ok(None),
+        ast::JoinConstraint::Using(columns) => {
+            let names = columns.iter().map(|c| Ok(names_of(c)?.pop().unwrap_or_default())).collect::<Result<Vec<_>, Refusal>>()?;
+            Ok(Some(names))
+        }
+    }
+}
+
+fn renamed(mut columns: Vec<Column>, names: &[ast::TableAliasColumnDef]) -> Result<Vec<Column>, Refusal> {
+    for (column, ast::TableAliasColumnDef { name, data_type: _ }) in columns.iter_mut().zip(names) {
+        column.0 = name_of(name)?;
+    }
+    Ok(columns)
+}
+
+fn unfollowed(what: &str) -> Refusal {
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("the type of {what} in a subquery over private rows is not followed"))
+        .detail("The subquery runs first, and what it gives becomes constants of known types.")
+        .hint("Cast the columns of the subquery, for example (SELECT avg(x)::numeric FROM …).")
+}

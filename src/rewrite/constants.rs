@@ -1,0 +1,104 @@
+//! Values of middle queries in emitted SQL: parameters of the statement, one text array for each column, never printed into it.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast;
+
+use super::expression::Cell;
+use super::guard::{Emitted, bound, is_float, keep_within};
+use super::sql;
+use crate::analyze::interval::{Interval, of_type};
+use crate::catalog::Type;
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::{ConstantId, ConstantRows, Expr, Node};
+
+/// The one value of a middle query, kept where no operator can fail on it.
+pub(super) fn constant(id: ConstantId, data_type: &Type) -> Emitted {
+    let array = ast::Expr::Nested(Box::new(parameter(id)));
+    let first = ast::Subscript::Index { index: sql::number("1") };
+    let first = ast::Expr::CompoundFieldAccess { root: Box::new(array), access_chain: vec![ast::AccessExpr::Subscript(first)] };
+    let value = Emitted { tiny: is_float(data_type), ..Emitted::plain(sql::cast(first, data_type), Interval::ALL) };
+    if limited(data_type) { keep_within(value, of_type(data_type), data_type) } else { Emitted { range: of_type(data_type), ..value } }
+}
+
+/// All values of a middle query's column, as an array of the type that they are compared in.
+///
+/// # Errors
+/// XX000 for anything but a constant.
+pub(super) fn array(list: &Expr) -> Result<ast::Expr, Refusal> {
+    match &list.node {
+        Node::Constant(id) => Ok(cast_to_array(parameter(*id), &list.data_type)),
+        Node::Cast(inner) => Ok(cast_to_array(array(inner)?, &list.data_type)),
+        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } => {
+            Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a list is no constant"))
+        }
+    }
+}
+
+/// The rows of a middle query as a FROM item, and their cells in the order of its columns.
+pub(super) fn rows(rows: &ConstantRows, types: &[Type], alias: &str) -> (ast::TableFactor, Vec<Cell>) {
+    let names: Vec<String> = (0..rows.columns.len()).map(|at| format!("c{at}")).collect();
+    let columns = names.iter().map(|n| ast::TableAliasColumnDef { name: sql::ident(n), data_type: None }).collect();
+    let from = ast::TableFactor::UNNEST {
+        alias: Some(ast::TableAlias { explicit: true, name: sql::ident(alias), columns, at: None }),
+        array_exprs: rows.constants.iter().zip(types).map(|(id, data_type)| cast_to_array(parameter(*id), data_type)).collect(),
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+    let cells = names.iter().zip(types).map(|(name, data_type)| cell(sql::column(alias, name), data_type)).collect();
+    (from, cells)
+}
+
+/// Clamped like a scanned column that nothing is declared of.
+fn cell(raw: ast::Expr, data_type: &Type) -> Cell {
+    let limit = of_type(data_type);
+    let clamp = limited(data_type).then(|| (bound(limit.lo, data_type), bound(limit.hi, data_type), limit));
+    Cell { raw, clamp, data_type: data_type.clone(), known: limit }
+}
+
+/// Types whose values may lie where an operator could fail: NaN, infinities, years past any arithmetic.
+fn limited(data_type: &Type) -> bool {
+    match data_type {
+        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => true,
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) => false,
+        Type::Uuid | Type::Interval | Type::Other { .. } => false,
+    }
+}
+
+/// Renumbers the parameters of a statement from `$1` in order of appearance, and says which constants they are.
+pub(super) fn numbered(query: &mut ast::Query) -> Vec<ConstantId> {
+    let mut order = Order(Vec::new());
+    let ControlFlow::Continue(()) = ast::VisitMut::visit(query, &mut order);
+    order.0
+}
+
+struct Order(Vec<ConstantId>);
+
+impl ast::VisitorMut for Order {
+    type Break = std::convert::Infallible;
+
+    fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<Self::Break> {
+        if let ast::Value::Placeholder(name) = &mut value.value
+            && let Some(id) = name.strip_prefix('$').and_then(|n| n.parse().ok()).map(ConstantId)
+        {
+            let at = self.0.iter().position(|known| *known == id).unwrap_or_else(|| {
+                self.0.push(id);
+                self.0.len() - 1
+            });
+            *name = format!("${}", at + 1);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// `CAST($n AS TEXT[])`.
+fn parameter(id: ConstantId) -> ast::Expr {
+    cast_to_array(sql::value(ast::Value::Placeholder(format!("${}", id.0))), &Type::Text)
+}
+
+fn cast_to_array(value: ast::Expr, element: &Type) -> ast::Expr {
+    let element = sql::data_type(element);
+    let data_type = ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(element), None));
+    ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(value), data_type, format: None }
+}
