@@ -13,7 +13,7 @@ pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
 
-use crate::catalog::{Type, UniqueKey};
+use crate::catalog::{ForeignKey, Type, UniqueKey, UserType};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,6 +124,8 @@ pub struct Table {
     /// Visible columns in the table's order. The unit column and the columns of its path are among them.
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
+    /// As the catalog has them, also towards tables and columns that the policy does not show.
+    pub foreign_keys: Vec<ForeignKey>,
     pub fingerprint: String,
 }
 
@@ -149,6 +151,8 @@ pub struct Policy {
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,
+    /// Enums and domains of the columns shown.
+    pub types: Vec<UserType>,
     pub limits: Limits,
 }
 

@@ -58,7 +58,7 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
         let mark = matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
         rebuild(admin, &schema.statements, mark.as_deref()).await?;
     }
-    let schemas: Vec<&str> = schema.tables.iter().map(|table| table.schema.as_str()).collect();
+    let schemas: Vec<&str> = schema.schemas.iter().map(String::as_str).collect();
     let is_superuser: String = admin.query_one("SELECT pg_catalog.current_setting('is_superuser')", &[]).await?.try_get(0)?;
     let is_superuser = is_superuser == "on";
     // A session can become one of several roles where a superuser opens it.
@@ -114,7 +114,7 @@ async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) -> R
     for row in admin.query(schemas, &[]).await? {
         let name: String = row.try_get(0)?;
         if name == "public" {
-            batch.extend(tables_of_public(admin).await?);
+            batch.extend(objects_of_public(admin).await?);
         } else {
             batch.push(format!("DROP SCHEMA {} CASCADE", identifier(&name)));
         }
@@ -125,9 +125,12 @@ async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) -> R
     Ok(admin.batch_execute(&batch.join(";\n")).await?)
 }
 
-/// The schema `public` may belong to another, so its tables go one by one.
-async fn tables_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
+/// The schema `public` may belong to another, so its tables and types go one by one.
+async fn objects_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
     let tables = "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
     let rows = admin.query(tables, &[]).await?;
-    rows.iter().map(|row| Ok(format!("DROP TABLE {} CASCADE", qualified("public", row.try_get(0)?)))).collect()
+    let types = "SELECT typname::text FROM pg_catalog.pg_type WHERE typnamespace = 'public'::regnamespace AND typtype IN ('e', 'd')";
+    let types = admin.query(types, &[]).await?;
+    let drop = |kind: &'static str| move |row: &tokio_postgres::Row| Ok(format!("DROP {kind} {} CASCADE", qualified("public", row.try_get(0)?)));
+    rows.iter().map(drop("TABLE")).chain(types.iter().map(drop("TYPE"))).collect()
 }
