@@ -3,7 +3,7 @@
 use super::evaluate::evaluate;
 use super::interval::MICROS_PER_DAY;
 use crate::catalog::Type;
-use crate::policy::{Bounds, Policy, Scalar};
+use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
@@ -22,6 +22,7 @@ pub enum KeyRule {
 
 /// What is known where keys are ruled.
 pub struct Keys<'a> {
+    pub choice: KeyChoice,
     pub policy: &'a Policy,
     pub columns: &'a [ColumnInfo],
     /// Columns that an outer join may fill with NULL.
@@ -34,11 +35,20 @@ impl Keys<'_> {
     /// The rule of one key, an expression over scanned columns (computed ones inlined).
     ///
     /// # Errors
-    /// 0A000 where neither rule can hold for the key's type.
+    /// 0A000 where no rule that the session allows can hold for the key.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
-        if let Some(domain) = self.domain(expr).and_then(|values| canonical(values, &expr.data_type)) {
-            return Ok(KeyRule::Domain(domain));
+        let known = || self.domain(expr).and_then(|values| canonical(values, &expr.data_type)).map(KeyRule::Domain);
+        match self.choice {
+            KeyChoice::Auto => known().map_or_else(|| self.threshold(expr), Ok),
+            KeyChoice::Domain => known().ok_or_else(|| {
+                Refusal::unsupported("under pgveil.keys = domain, GROUP BY a value that is not known without the data")
+                    .hint("SET pgveil.keys = auto shows the groups that enough units are in; or ask the data owner to declare the column's values.")
+            }),
+            KeyChoice::Threshold => self.threshold(expr),
         }
+    }
+
+    fn threshold(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
         let deterministic = expr.columns().iter().all(|id| self.is_deterministic(*id));
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),

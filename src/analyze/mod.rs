@@ -10,7 +10,7 @@ pub use keys::KeyRule;
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use range::cast as cast_range;
 
-use crate::policy::{Policy, Protection};
+use crate::policy::{Policy, Protection, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
 use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, JoinKind, Node, Operation, Query, Relation, Release, TableId};
@@ -91,22 +91,24 @@ pub enum BoundedOperation {
 ///
 /// # Errors
 /// 0A000 where no sound bound is known; 54000 for too many groups. Every text depends on the SQL and the policy only.
-pub fn analyze(query: Query, policy: &Policy) -> Result<Analyzed, Refusal> {
+pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyzed, Refusal> {
     let mut columns = query.columns().to_vec();
     let mut releases = Vec::new();
     for release in query.releases() {
-        releases.push(analyze_release(release, policy, &mut columns)?);
+        releases.push(analyze_release(release, policy, wishes, &mut columns)?);
     }
     Ok(Analyzed { query, releases, columns })
 }
 
-fn analyze_release(release: &Release, policy: &Policy, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
+fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
     // Numbers of joined-in scans follow those of the statement's own.
     let scans = 1000;
     let (input, label) = label::Labels { policy, columns, scans }.label(release.input.clone(), &[])?;
-    let Label::Private(lineage) = label else {
+    let Label::Private(mut lineage) = label else {
         return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a release without a private table"));
     };
+    // A bound on rows chooses the clip, so a narrower one is as sound.
+    lineage.rows_per_unit = wishes.rows_per_unit.map_or(lineage.rows_per_unit, |most| lineage.rows_per_unit.min(most.into()));
     let computed = computed_columns(&input);
     let null_extended = null_extended(&input, false);
     let always = always_true(&input);
@@ -115,7 +117,7 @@ fn analyze_release(release: &Release, policy: &Policy, columns: &mut Vec<ColumnI
     let mut keys = Vec::new();
     for key in &release.keys {
         let expr = inline(&key.expr, &computed);
-        let ruled = keys::Keys { policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
+        let ruled = keys::Keys { choice: wishes.keys, policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
         keys.push((key.expr.clone(), ruled.rule(&expr)?));
     }
     keys::cells(&keys.iter().map(|(_, rule)| rule.clone()).collect::<Vec<_>>(), policy.limits.groups)?;

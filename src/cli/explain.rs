@@ -6,7 +6,7 @@ use super::{Failure, start, table};
 use crate::engine::{Asker, constants, describe_plan, plan};
 use crate::mechanism::{Fixed, Loss, Standing};
 use crate::parse::{Statement, parse};
-use crate::policy::Policy;
+use crate::policy::{Policy, Wishes};
 use crate::rewrite::Terms;
 
 pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failure> {
@@ -17,7 +17,7 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
     let terms = terms(&policy, role)?;
     let role = role.or(policy.roles.first().map(|role| role.name.as_str())).unwrap_or_default().to_owned();
     let search_path = vec![role.clone(), "public".to_owned()];
-    let asker = Asker { role, epsilon: None, settings: Vec::new(), search_path };
+    let asker = Asker { role, wishes: Wishes::default(), settings: Vec::new(), search_path };
     let refused = |refusal| {
         table::print_refusal(&refusal, sql);
         Failure::Shown
@@ -47,5 +47,5 @@ fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
     };
     let nothing = Loss { epsilon: Some(Fixed::ZERO), rho: Fixed::ZERO, mu_squared: Fixed::ZERO, delta: Fixed::ZERO };
     let accounts = [spec.cap, owner.cap].map(|cap| Standing { cap, spent: nothing }).to_vec();
-    Ok(Terms { epsilon: policy.privacy.epsilon_default, delta: spec.budget.delta, accounts })
+    Ok(Terms { epsilon: policy.privacy.epsilon_default, delta: spec.budget.delta, accounts, wishes: Wishes::default() })
 }

@@ -24,8 +24,8 @@ use crate::finish;
 use crate::ledger::{Balances, Ledger};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::Policy;
-use crate::refusal::{Refusal, sqlstate};
+use crate::policy::{Policy, Wishes};
+use crate::refusal::Refusal;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
 use crate::shadow::{Shadow, ShadowError};
@@ -52,7 +52,7 @@ pub struct Engine {
 pub fn plan(query: &Query, policy: &Policy, search_path: &[String], constants: &Constants, terms: &Terms) -> Result<Plan, Error> {
     crate::parse::with_room(|| {
         let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
-        let analyzed = analyze(resolved, policy).map_err(Error::Analyze)?;
+        let analyzed = analyze(resolved, policy, &terms.wishes).map_err(Error::Analyze)?;
         rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
     })
 }
@@ -89,17 +89,12 @@ impl Engine {
     pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Plan, Balances), Error> {
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let privacy = &self.policy.privacy;
-        let epsilon = asker.epsilon.unwrap_or(privacy.epsilon_default);
-        if epsilon.is_nan() || epsilon <= 0.0 {
-            return Err(Error::Rewrite(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "pgveil.epsilon must be a positive number")));
-        }
-        if epsilon > privacy.epsilon_max {
-            let ceiling = format!("pgveil.epsilon may be at most {} here", privacy.epsilon_max);
-            return Err(Error::Rewrite(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, ceiling).detail("The data owner's policy sets the ceiling.")));
-        }
+        asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
         let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
         let standing = |b: &crate::ledger::Balance| Standing { cap: b.cap, spent: b.spent };
-        let terms = Terms { epsilon, delta, accounts: vec![standing(&balances.role), standing(&balances.owner)] };
+        let accounts = vec![standing(&balances.role), standing(&balances.owner)];
+        let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
+        let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
         let plan = plan(query, &self.policy, &asker.search_path, &constants(asker), &terms)?;
         Ok((plan, balances))
     }
@@ -131,6 +126,14 @@ impl Service for Engine {
 
     fn server_version(&self) -> String {
         self.server_version.clone()
+    }
+
+    fn wishes(&self, role: &str) -> Wishes {
+        self.policy.role(role).map_or_else(Wishes::default, |r| r.wishes)
+    }
+
+    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
+        wishes.within(&self.policy)
     }
 
     fn connections_max(&self) -> u32 {

@@ -7,6 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::parse::Query;
+use crate::policy::Wishes;
+use crate::refusal::Refusal;
 use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
 
 /// An answered query: only released and public values.
@@ -27,6 +29,10 @@ pub trait Service: Send + Sync + 'static {
     fn database(&self) -> String;
     /// For ParameterStatus, for example `15.18`.
     fn server_version(&self) -> String;
+    /// What sessions of a role start with.
+    fn wishes(&self, role: &str) -> Wishes;
+    /// 22023 for a wish past the policy's ceiling.
+    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal>;
     /// Roles may hold at most this many connections together.
     fn connections_max(&self) -> u32;
     /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing: to be inferred).

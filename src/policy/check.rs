@@ -87,6 +87,14 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         limits: file.limits.clone(),
     };
     policy.version = version::digest(&policy);
+    for role in &policy.roles {
+        if let Err(refusal) = role.wishes.within(&policy) {
+            findings.error(file.database_place, format!("the settings of role \"{}\": {refusal}", role.name));
+        }
+    }
+    if !findings.errors.is_empty() {
+        return Err(findings.into_errors());
+    }
     Ok(Checked { policy, warnings: findings.warnings })
 }
 

@@ -8,10 +8,12 @@ mod scalar;
 mod tree;
 mod version;
 mod walk;
+mod wishes;
 
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
+pub use wishes::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wish, Wishes, unknown as unknown_wish};
 
 use crate::catalog::{ForeignKey, Type, UniqueKey, UserType};
 
@@ -48,6 +50,8 @@ pub struct Role {
     /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
     pub verifier: String,
     pub budget: Budget,
+    /// What its sessions start with.
+    pub wishes: Wishes,
 }
 
 /// Bounds of a column as decimal text, exactly as PostgreSQL will read them; `lower < upper` is checked in the column's type.
@@ -163,5 +167,14 @@ impl Policy {
 
     pub fn role(&self, name: &str) -> Option<&Role> {
         self.roles.iter().find(|r| r.name == name)
+    }
+
+    /// Most rows of a unit that any query counts, but for joins that multiply them.
+    pub fn rows_per_unit_max(&self) -> u32 {
+        let own = self.tables.iter().filter_map(|table| match &table.protection {
+            Protection::Private(unit) => Some(unit.rows_per_unit),
+            Protection::Public => None,
+        });
+        own.max().unwrap_or(0).max(self.limits.rows_per_unit)
     }
 }

@@ -1,5 +1,6 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
+mod aim;
 mod cast;
 mod constants;
 mod describe;
@@ -162,8 +163,15 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let asked = analyzed.releases().iter().filter(|r| !is_listed(r)).count().max(1);
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
+    let mut needs = aim::Needs::default();
     for release in analyzed.releases() {
-        let plan = rewrite_release(release, analyzed, policy, terms, asked)?;
+        let mut plan = rewrite_release(release, analyzed, policy, terms, asked)?;
+        if let Some(target) = terms.wishes.target_error
+            && !plan.measures.is_empty()
+        {
+            let epsilon = needs.add(aim::factor(&plan, target)?, terms, asked, policy)?;
+            plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, 1)?;
+        }
         if let Some(price) = &plan.price {
             loss =
                 loss.compose(price.loss).ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;

@@ -8,7 +8,7 @@ use crate::mechanism::{
     Accounting, Calibrated, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold,
     mu_of, threshold,
 };
-use crate::policy::Policy;
+use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Probability mass of one release whose keys come from the data: small enough that the default share of delta holds 500 of them.
@@ -23,6 +23,8 @@ pub struct Terms {
     pub delta: f64,
     /// Every account that the statement's charge would touch.
     pub accounts: Vec<Standing>,
+    /// What else the session wishes.
+    pub wishes: Wishes,
 }
 
 /// The noise of one release.
@@ -53,7 +55,7 @@ pub struct Price {
 /// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last step below the boundary is always that exact clip, so
 /// the release is mu-GDP whatever is known of single rows.
 pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy, terms: &Terms, share: usize) -> Result<Price, Refusal> {
-    let groups = groups(release, policy);
+    let groups = groups(release, policy, &terms.wishes);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
     let (l2, l1) = clips(release, coordinates, &weights, groups);
     let keyed = release.keys.iter().any(|(_, rule)| *rule == KeyRule::Threshold);
@@ -111,7 +113,7 @@ fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32, one_row
 }
 
 /// Most groups that one unit may be in.
-fn groups(release: &AnalyzedRelease, policy: &Policy) -> u64 {
+fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
     if release.one_row_per_unit {
         return 1;
     }
@@ -119,7 +121,9 @@ fn groups(release: &AnalyzedRelease, policy: &Policy) -> u64 {
         KeyRule::Domain(values) => Some(cells.saturating_mul(values.len().max(1) as u64)),
         KeyRule::Threshold => None,
     });
-    cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit)).clamp(1, release.lineage.rows_per_unit.max(1))
+    let groups = cells.unwrap_or_else(|| u64::from(policy.limits.groups_per_unit));
+    let groups = wishes.groups_per_unit.map_or(groups, |most| groups.min(most.into()));
+    groups.clamp(1, release.lineage.rows_per_unit.max(1))
 }
 
 /// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise.

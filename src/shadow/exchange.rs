@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 
+use crate::policy::Wishes;
+
 /// Who asks, and the session settings that reach an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asker {
     /// The policy role, which is the user that logged in.
     pub role: String,
-    /// `pgveil.epsilon`, where the session set it: what this query may spend. In (0, policy's max_epsilon].
-    pub epsilon: Option<f64>,
+    /// The settings `pgveil.*`.
+    pub wishes: Wishes,
     /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a fixed list
     /// (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`). Values are not yet checked by PostgreSQL.
     pub settings: Vec<(String, String)>,

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use super::DRAIN_TIMEOUT;
 use super::connection::Connection;
 use super::portal::{Reply, text_column};
-use super::settings::Notices;
 use super::stop::Stop;
 use crate::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
 use crate::error::Error;
@@ -32,10 +31,7 @@ impl<S: Service> Connection<S> {
         let answered = self
             .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
         let Answer { columns, rows, notices } = answered.await?;
-        let notices = match self.settings.notices() {
-            Notices::Off => Vec::new(),
-            Notices::Cost | Notices::Full => notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text))).collect(),
-        };
+        let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text))).collect();
         Ok(Reply { notices, columns: Some(columns), rows, tag: "SELECT".to_owned() })
     }
 
@@ -70,7 +66,7 @@ impl<S: Service> Connection<S> {
     fn asker(&self) -> Asker {
         Asker {
             role: self.role.clone(),
-            epsilon: self.settings.epsilon(),
+            wishes: self.settings.wishes(),
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
         }

@@ -94,7 +94,12 @@ impl<S: Service> Connection<S> {
     }
 
     fn set(&mut self, scope: Scope, name: &str, values: Option<&[String]>) -> Result<Reply, Refusal> {
+        let before = self.settings.snapshot();
         self.settings.set(scope, name, values)?;
+        if let Err(refusal) = self.service.admits(&self.settings.wishes()) {
+            self.settings.restore(before);
+            return Err(refusal);
+        }
         let reply = Reply::done("SET");
         Ok(match scope {
             Scope::Local => self.outside_warned(reply, "SET LOCAL"),

@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::startup::Startup;
 use super::stop::Stop;
 use crate::engine::Service;
+use crate::policy::WISHES;
 use crate::refusal::{Refusal, sqlstate};
 
 /// One place among `Service::connections_max`; held until the last answer of the session is done.
@@ -83,7 +84,7 @@ async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel,
         return Err(Refusal::new("3D000", format!("database \"{database}\" does not exist")).into());
     }
     let place = take_place(server)?;
-    let settings = settings(&server.service.server_version(), &role, &opening.parameters)?;
+    let settings = settings(&*server.service, &role, &opening.parameters)?;
     let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
     let Some(key) = server.sessions.enter(secret_bytes) else {
         return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "could not generate a cancel key").into());
@@ -102,12 +103,18 @@ fn take_place<S: Service>(server: &Server<S>) -> Result<Arc<Place>, Refusal> {
     }
 }
 
-fn settings(server_version: &str, role: &str, parameters: &[(String, String)]) -> Result<Settings, Refusal> {
+/// The policy's defaults of the role, then the startup packet's.
+fn settings<S: Service>(service: &S, role: &str, parameters: &[(String, String)]) -> Result<Settings, Refusal> {
+    let server_version = service.server_version();
     let mut settings = Settings::new(&[
-        ("server_version", server_version.to_owned()),
-        ("server_version_num", version_number(server_version)),
+        ("server_version", server_version.clone()),
+        ("server_version_num", version_number(&server_version)),
         ("session_authorization", role.to_owned()),
     ]);
+    let wishes = service.wishes(role);
+    for wish in WISHES {
+        settings.set_default(wish.name, &wishes.show(wish.name))?;
+    }
     for (name, value) in parameters {
         if name == "options" {
             for (name, value) in options(value)? {
@@ -120,6 +127,7 @@ fn settings(server_version: &str, role: &str, parameters: &[(String, String)]) -
             settings.set_default(name, value)?;
         }
     }
+    service.admits(&settings.wishes())?;
     Ok(settings)
 }
 

@@ -4,7 +4,7 @@ use pgveil::engine::describe_plan;
 use pgveil::error::Error;
 use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, Policy};
+use pgveil::policy::{Budget, Policy, Wishes};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
 
@@ -18,7 +18,7 @@ pub fn terms(policy: &Policy) -> Terms {
     };
     let role = policy.role("analyst").unwrap().budget;
     let accounts = [role, privacy.budget].map(|b| Standing { cap: cap(b), spent: Loss::ZERO }).to_vec();
-    Terms { epsilon: privacy.epsilon_default, delta: role.delta, accounts }
+    Terms { epsilon: privacy.epsilon_default, delta: role.delta, accounts, wishes: Wishes::default() }
 }
 
 fn story(sql: &str, policy: &Policy) -> String {

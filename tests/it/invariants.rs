@@ -90,7 +90,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     // What the budget does not cover never reaches the tables.
     let mut refused = None;
     for _ in 0..1000 {
-        let asker = pgveil::engine::Asker { epsilon: Some(1.0), ..Veil::asker() };
+        let asker = pgveil::engine::Asker { wishes: Veil::wishes(1.0), ..Veil::asker() };
         match veil.engine.answer(&asker, &query(WOMEN), &[], &[], &[Format::Text], CancellationToken::new()).await {
             Ok(_) => {}
             Err(error) => {
@@ -111,7 +111,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     };
     let (scanned, paid) = (scans().await, spent(&veil).await);
     assert!(scanned > 0, "answered queries are counted");
-    let asker = pgveil::engine::Asker { epsilon: Some(1.0), ..Veil::asker() };
+    let asker = pgveil::engine::Asker { wishes: Veil::wishes(1.0), ..Veil::asker() };
     let again = veil.engine.answer(&asker, &query(WOMEN), &[], &[], &[Format::Text], CancellationToken::new()).await;
     assert!(matches!(again, Err(Error::Ledger(_))), "{again:?}");
     assert_eq!(scans().await, scanned, "no refused query read the table");
@@ -135,10 +135,12 @@ fn no_switch_turns_noise_off() {
         let edited = yaml.replacen(place, &format!("{place}{line}"), 1);
         assert!(parsed(&edited).is_err(), "{line}");
     }
-    // In the session: the two settings of pgveil that there are, neither of which reaches noise but through the price.
+    // In the session: the settings of pgveil that there are, none of which reaches noise but through the price.
+    let settings = pgveil::policy::WISHES.map(|wish| wish.name);
+    let bounds = ["pgveil.max_groups_per_unit", "pgveil.max_rows_per_unit"];
+    assert_eq!(settings, ["pgveil.epsilon", "pgveil.target_error", "pgveil.reuse", "pgveil.keys", bounds[0], bounds[1], "pgveil.notices"]);
     let known = std::fs::read_to_string("src/wire/settings/known.rs").unwrap();
-    let settings: Vec<&str> = known.split('"').filter(|word| word.starts_with("pgveil.")).collect();
-    assert_eq!(settings, ["pgveil.epsilon", "pgveil.notices"]);
+    assert!(!known.contains("\"pgveil."), "a setting of pgveil stands in policy::WISHES");
 }
 
 #[tokio::test(flavor = "multi_thread")]

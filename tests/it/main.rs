@@ -17,6 +17,7 @@ mod oracle;
 mod policy;
 mod postgres;
 mod road;
+mod settings;
 mod shadow;
 mod tidy;
 mod veil;

@@ -30,7 +30,7 @@ async fn constants_are_what_postgresql_would_compute() {
     let mut faults = Vec::new();
     for sql in ANSWERED {
         let mut asker = Veil::asker();
-        asker.epsilon = Some(0.2);
+        asker.wishes.epsilon = Some(0.2);
         let expected = direct(&veil, sql).await;
         match veil.rows_as(&asker, sql).await {
             Ok(rows) if rows == expected => {}

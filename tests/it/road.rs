@@ -57,7 +57,7 @@ async fn answers_without_noise_equal_postgresql() {
     ];
     for sql in questions {
         let mut asker = Veil::asker();
-        asker.epsilon = Some(0.2);
+        asker.wishes.epsilon = Some(0.2);
         let answered = veil.rows_as(&asker, sql).await.unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report()));
         assert_eq!(answered, direct(&veil, sql).await, "{sql}");
     }

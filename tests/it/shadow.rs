@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
 use pgveil::engine::{Argument, Asker, Description, Format};
-use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Privacy, Protection, Step, Table, Unit};
+use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Privacy, Protection, Step, Table, Unit, Wishes};
 use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
@@ -89,7 +89,12 @@ const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate nu
     CREATE TABLE public.customers (id int PRIMARY KEY, city varchar(30)); INSERT INTO customers VALUES (1, 'secret city')";
 
 fn asker() -> Asker {
-    Asker { role: "ann".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()] }
+    Asker {
+        role: "ann".to_owned(),
+        wishes: Wishes::default(),
+        settings: Vec::new(),
+        search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
+    }
 }
 
 fn asker_with(settings: &[(&str, &str)]) -> Asker {

@@ -8,7 +8,7 @@ use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Fixed, Noise, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, File, Policy, check};
+use pgveil::policy::{Budget, File, Policy, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_util::sync::CancellationToken;
@@ -94,7 +94,11 @@ impl Veil {
     }
 
     pub fn asker() -> Asker {
-        Asker { role: "analyst".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["public".to_owned()] }
+        Asker { role: "analyst".to_owned(), wishes: Wishes::default(), settings: Vec::new(), search_path: vec!["public".to_owned()] }
+    }
+
+    pub fn wishes(epsilon: f64) -> Wishes {
+        Wishes { epsilon: Some(epsilon), ..Wishes::default() }
     }
 
     /// Mu squared that the analyst has spent, as a number.

@@ -4,6 +4,7 @@ use crate::cli::{Failure, table};
 use crate::engine::{Asker, Engine, Service};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
+use crate::policy::{WISHES, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Answers every statement in turn; the first error ends it, as psql's simple query does.
@@ -21,7 +22,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
     let report = |error: Error| error.report();
     let mut asker = Asker {
         role: super::ANALYST.to_owned(),
-        epsilon: None,
+        wishes: engine.wishes(super::ANALYST),
         settings: Vec::new(),
         search_path: vec![super::ANALYST.to_owned(), "public".to_owned()],
     };
@@ -45,22 +46,21 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                 }
                 println!();
             }
-            Statement::Session(session) => asker.epsilon = epsilon(session)?,
+            Statement::Session(session) => asker.wishes = wished(asker.wishes, session)?,
         }
     }
     Ok(())
 }
 
-/// `SET pgveil.epsilon` is the one session statement that matters to an answer here.
-fn epsilon(session: crate::parse::Session) -> Result<Option<f64>, Refusal> {
+/// SET of a setting `pgveil.*` is the one session statement that matters to an answer here.
+fn wished(mut wishes: Wishes, session: crate::parse::Session) -> Result<Wishes, Refusal> {
     let refused = |message: &str| Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Run pgveil demo without --once, and ask by psql.");
     let crate::parse::Session::Set { scope: _, name, values } = session else {
-        return Err(refused("--once answers queries, EXPLAIN and SET pgveil.epsilon only"));
+        return Err(refused("--once answers queries, EXPLAIN and SET pgveil.… only"));
     };
-    if !name.eq_ignore_ascii_case("pgveil.epsilon") {
-        return Err(refused("--once knows the setting pgveil.epsilon only"));
-    }
-    let Some(values) = values else { return Ok(None) };
-    let epsilon = values.first().and_then(|text| text.parse::<f64>().ok()).filter(|e| e.is_finite() && *e > 0.0);
-    epsilon.map(Some).ok_or_else(|| Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "pgveil.epsilon must be a number above zero"))
+    let Some(wish) = WISHES.iter().find(|wish| wish.name.eq_ignore_ascii_case(&name)) else {
+        return Err(refused("--once knows the settings of pgveil only"));
+    };
+    wishes.set(wish.name, values.as_ref().and_then(|v| v.first()).map_or(wish.default, String::as_str))?;
+    Ok(wishes)
 }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::error::Findings;
 use super::super::tree::Node;
 use super::super::walk::{self, Environment, Fields};
-use super::super::{Privacy, Role};
+use super::super::{Privacy, Role, WISHES, Wishes};
 use super::privacy;
 
 pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
@@ -44,7 +44,7 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
         .required("budget", "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask", findings)
         .and_then(|node| privacy::budget(node, &format!("the budget of {who}"), owner.map(|p| p.accounting), findings).map(|b| (node, b)));
     fields.not_offered("reuse", "every question is answered and charged anew", findings);
-    fields.not_offered("settings", "defaults are set by the client", findings);
+    let wishes = fields.optional("settings").map_or_else(Wishes::default, |node| settings(node, &who, findings));
     fields.done(findings);
     if let (Some((node, budget)), Some(owner)) = (budget, owner)
         && (budget.epsilon > owner.budget.epsilon || budget.delta > owner.budget.delta)
@@ -54,7 +54,23 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
             format!("the budget of {who} is more than the owner's whole budget (privacy.budget), which covers every role together"),
         );
     }
-    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1 })
+    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1, wishes })
+}
+
+/// What sessions of the role start with: `{epsilon: 0.5, keys: domain}`, each as after SET.
+fn settings(node: &Node, who: &str, findings: &mut Findings) -> Wishes {
+    let mut wishes = Wishes::default();
+    let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else { return wishes };
+    for wish in WISHES {
+        let Some(key) = wish.name.strip_prefix("pgveil.") else { continue };
+        let Some(node) = fields.optional(key) else { continue };
+        let Some((text, _)) = walk::scalar(node, wish.name, "a single value", findings) else { continue };
+        if let Err(refusal) = wishes.set(wish.name, text) {
+            findings.error(node.place, format!("{key} in the settings of {who}: {refusal}"));
+        }
+    }
+    fields.done(findings);
+    wishes
 }
 
 /// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to be the server.

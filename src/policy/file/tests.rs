@@ -123,6 +123,13 @@ fn roles_have_a_verifier_and_a_budget() {
     refused(4, &lines()[3].replace("name: ann", "name: ann, reuse: always"), &["4:17: \"reuse\" is not offered yet"]);
     refused(4, &format!("{}\n{}", lines()[3], lines()[3]), &["5:5: role \"ann\" is given twice"]);
     refused(4, "  []", &["4:3: roles is empty"]);
+    let wishing = |text: &str| lines()[3].replace("name: ann", &format!("name: ann, settings: {{{text}}}"));
+    refused(4, &wishing("noise: off"), &["4:28: the settings of role \"ann\" has no key \"noise\"; its keys are epsilon, target_error"]);
+    refused(4, &wishing("epsilon: -1"), &["4:37: epsilon in the settings of role \"ann\": invalid value for parameter \"pgveil.epsilon\": \"-1\""]);
+    let mut wished = lines();
+    wished[3] = wishing("keys: domain, target_error: 50%, notices: off");
+    let roles = parse(&wished.join("\n")).unwrap().roles;
+    assert_eq!(["pgveil.keys", "pgveil.target_error", "pgveil.notices"].map(|name| roles[0].wishes.show(name)), ["domain", "50%", "off"]);
     assert!(!format!("{:?}", errors(&lines().join("\n").replace("gbbM", "?"))).contains("S4OX"));
 }
 

@@ -1,5 +1,7 @@
 //! The settings a session knows, with PostgreSQL's names and defaults.
 
+use crate::policy::WISHES;
+
 /// What values a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -22,8 +24,8 @@ pub(super) enum Kind {
     Name,
     /// Kept as it is: no effect here.
     Text,
-    /// A positive number, or nothing.
-    Epsilon,
+    /// One of the settings `pgveil.*`: [`crate::policy::Wishes`] reads them.
+    Wish,
 }
 
 pub(super) struct Known {
@@ -44,6 +46,10 @@ const fn reported(name: &'static str, kind: Kind, default: &'static str, descrip
 
 const fn quiet(name: &'static str, kind: Kind, default: &'static str, description: &'static str) -> Known {
     Known { name, kind, default, reported: false, description }
+}
+
+const fn wish(at: usize) -> Known {
+    quiet(WISHES[at].name, Kind::Wish, WISHES[at].default, WISHES[at].description)
 }
 
 pub(super) static KNOWN: &[Known] = &[
@@ -67,8 +73,13 @@ pub(super) static KNOWN: &[Known] = &[
     reported("default_transaction_read_only", Kind::Bool, "off", "Sets the default read-only status of new transactions."),
     reported("search_path", Kind::SearchPath, "\"$user\", public", "Sets the schema search order for names that are not schema-qualified."),
     reported("scram_iterations", Kind::Preset, "4096", "Shows the iteration count of SCRAM verifiers."),
-    quiet("pgveil.epsilon", Kind::Epsilon, "", "What each of the next queries may spend; the policy's default where empty."),
-    quiet("pgveil.notices", Kind::Choice(&["off", "cost", "full"]), "cost", "Sets which notices an answer carries."),
+    wish(0),
+    wish(1),
+    wish(2),
+    wish(3),
+    wish(4),
+    wish(5),
+    wish(6),
     quiet("backslash_quote", Kind::Choice(&["safe_encoding", "off"]), "safe_encoding", "Sets whether \\' is allowed in string literals."),
     quiet("block_size", Kind::Preset, "8192", "Shows the size of a disk block."),
     quiet("bytea_output", Kind::Choice(&["hex", "escape"]), "hex", "Sets the output format for bytea."),

@@ -8,19 +8,12 @@ use std::sync::Arc;
 
 use self::known::{KNOWN, Kind, Known};
 use crate::parse::Scope;
+use crate::policy::{WISHES, Wishes, unknown_wish};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Settings with a dot in their name that a session may hold, and bytes in one value: both bound a session's memory.
 const CUSTOM_MAX: usize = 64;
 const VALUE_BYTES_MAX: usize = 1024;
-
-/// Which notices of an answer the client wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Notices {
-    Off,
-    Cost,
-    Full,
-}
 
 /// Values that were set; a name that is absent has its default. Cheap to clone: snapshots share until one side changes.
 #[derive(Debug, Clone, Default)]
@@ -175,17 +168,14 @@ impl Settings {
         Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many settings in this session"))
     }
 
-    /// `pgveil.epsilon`, where it is set.
-    pub(super) fn epsilon(&self) -> Option<f64> {
-        self.value("pgveil.epsilon").parse().ok()
-    }
-
-    pub(super) fn notices(&self) -> Notices {
-        match self.value("pgveil.notices") {
-            "off" => Notices::Off,
-            "full" => Notices::Full,
-            _ => Notices::Cost,
+    /// The settings `pgveil.*` in force. Each was read when it was set.
+    pub(super) fn wishes(&self) -> Wishes {
+        let mut wishes = Wishes::default();
+        for wish in WISHES {
+            // A text that Wishes printed itself is read again.
+            let _ = wishes.set(wish.name, self.value(wish.name));
         }
+        wishes
     }
 
     /// Whether a message of this severity passes `client_min_messages`.
@@ -245,8 +235,7 @@ fn settable(name: &str) -> Result<String, Refusal> {
 }
 
 fn unknown(name: &str) -> Refusal {
-    let refusal = Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\""));
-    if name.starts_with("pgveil.") { refusal.hint("The settings of pgveil are pgveil.epsilon and pgveil.notices.") } else { refusal }
+    if name.starts_with("pgveil.") { unknown_wish(name) } else { Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\"")) }
 }
 
 #[cfg(test)]

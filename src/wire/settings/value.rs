@@ -1,6 +1,7 @@
 //! Values of settings, checked and spelled as PostgreSQL would show them.
 
 use super::known::{Kind, Known};
+use crate::policy::Wishes;
 use crate::refusal::{Refusal, sqlstate};
 
 /// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
@@ -25,7 +26,7 @@ pub(super) fn normalize(known: &Known, values: &[String], current: &str) -> Resu
         Kind::TimeZone => time_zone(value),
         Kind::Name => Some(clean_name(value)),
         Kind::Text => Some(value.clone()),
-        Kind::Epsilon => return epsilon(value),
+        Kind::Wish => return wish(name, value),
         Kind::Preset | Kind::SearchPath | Kind::DateStyle => None,
     };
     normal.ok_or_else(|| invalid(name, value))
@@ -143,12 +144,10 @@ fn clean_name(value: &str) -> String {
     value.bytes().take(63).map(|b| if (32..127).contains(&b) { char::from(b) } else { '?' }).collect()
 }
 
-fn epsilon(value: &str) -> Result<String, Refusal> {
-    let number: f64 = value.trim().parse().map_err(|_| invalid("pgveil.epsilon", value).hint("Give a positive number, for example 0.5."))?;
-    if number.is_finite() && number > 0.0 {
-        return Ok(number.to_string());
-    }
-    Err(invalid("pgveil.epsilon", value).detail("It must be a positive number.").hint("The policy sets the largest value that a query may use."))
+fn wish(name: &str, value: &str) -> Result<String, Refusal> {
+    let mut wishes = Wishes::default();
+    wishes.set(name, value)?;
+    Ok(wishes.show(name))
 }
 
 /// One string may hold a whole list, as in `options`; several values are one schema each.

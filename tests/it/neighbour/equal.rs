@@ -51,7 +51,7 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
 type Rows = Vec<Vec<Option<String>>>;
 
 async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
-    let asker = Asker { role: "ann".to_owned(), epsilon: Some(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] };
+    let asker = Asker { role: "ann".to_owned(), wishes: crate::veil::Veil::wishes(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] };
     let statements = parse(sql).map_err(|e| format!("{e:?}"))?;
     let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
     let answer = engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await.map_err(|e| format!("{e:?}"))?;

@@ -8,7 +8,7 @@ use pgveil::catalog::load;
 use pgveil::engine::plan;
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Standing};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{File, Policy, check};
+use pgveil::policy::{File, Policy, Wishes, check};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{Plan, Terms};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -87,7 +87,7 @@ impl World {
         let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
         let fixed = Fixed::round_down;
         let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
-        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }] };
+        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes: Wishes::default() };
         let constants = Constants { now: 847_000_000_000_000, is_utc: true, role: "ann".to_owned() };
         plan(query, &self.policy, &["w".to_owned()], &constants, &terms).map_err(|e| format!("{e:?}"))
     }

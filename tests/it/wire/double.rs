@@ -8,6 +8,7 @@ use bytes::Bytes;
 use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
 use pgveil::error::Error;
 use pgveil::parse::Query;
+use pgveil::policy::{Notices, Wishes};
 use pgveil::refusal::Refusal;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -60,8 +61,8 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
         })
     };
     if sql.contains("asker") {
-        let Asker { role, epsilon, settings, search_path } = asker;
-        return vec![text(format!("{role} {epsilon:?} {search_path:?} {settings:?}"))];
+        let Asker { role, wishes, settings, search_path } = asker;
+        return vec![text(format!("{role} {:?} {search_path:?} {settings:?}", wishes.epsilon))];
     }
     if sql.contains('$') {
         return arguments.iter().map(|argument| vec![argument.value.clone()]).collect();
@@ -94,6 +95,17 @@ impl Service for Double {
 
     fn server_version(&self) -> String {
         "15.18".to_owned()
+    }
+
+    fn wishes(&self, _: &str) -> Wishes {
+        Wishes { groups_per_unit: Some(7), ..Wishes::default() }
+    }
+
+    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
+        match wishes.epsilon {
+            Some(epsilon) if epsilon > 2.0 => Err(Refusal::new("22023", "pgveil.epsilon may be at most 2 here")),
+            _ => Ok(()),
+        }
     }
 
     fn connections_max(&self) -> u32 {
@@ -132,7 +144,8 @@ impl Service for Double {
             if sql.contains("sleepy") {
                 tokio::time::sleep(Duration::from_millis(400)).await;
             }
-            let notices = if sql.contains("noted") { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
+            let notices =
+                if sql.contains("noted") && asker.wishes.notices != Notices::Off { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
             Ok(Answer { columns: columns(&sql, asker), rows: rows(&sql, asker, arguments, formats), notices })
         };
         self.finished.fetch_add(1, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! Transactions and settings as clients see them.
 
 use super::double::start;
-use super::socket::{Socket, bind, execute, kinds, parse, sync};
+use super::socket::{Socket, bind, execute, kinds, parse, startup, sync};
 
 /// Status byte after each statement, or its SQLSTATE.
 async fn statuses(socket: &mut Socket, statements: &[&str]) -> String {
@@ -150,6 +150,60 @@ async fn the_asker_carries_the_session() {
     ] {
         assert_eq!(socket.refused(sql).await, sqlstate, "{sql}");
     }
+}
+
+#[tokio::test]
+async fn the_settings_of_pgveil_behave_as_settings_do() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    // The policy's default of the role is where RESET goes back to.
+    assert_eq!(socket.value("SHOW pgveil.max_groups_per_unit").await, "7");
+    socket.ask("SET pgveil.max_groups_per_unit = 3; SET pgveil.target_error = '12.50 %'; SET pgveil.keys TO DOMAIN; SET pgveil.reuse = false").await;
+    let shown = ["max_groups_per_unit", "target_error", "keys", "reuse", "max_rows_per_unit", "notices"];
+    let mut values = Vec::new();
+    for name in shown {
+        values.push(socket.value(&format!("SHOW pgveil.{name}")).await);
+    }
+    assert_eq!(values, ["3", "12.5%", "domain", "off", "", "cost"]);
+    socket.ask("BEGIN; SET LOCAL pgveil.keys = threshold").await;
+    assert_eq!(socket.value("SHOW pgveil.keys").await, "threshold");
+    socket.ask("COMMIT").await;
+    assert_eq!(socket.value("SHOW pgveil.keys").await, "domain");
+    socket.ask("BEGIN; SET pgveil.reuse = on; ROLLBACK").await;
+    assert_eq!(socket.value("SHOW pgveil.reuse").await, "off");
+    socket.ask("RESET pgveil.max_groups_per_unit; SET pgveil.keys TO DEFAULT").await;
+    assert_eq!(socket.value("SHOW pgveil.max_groups_per_unit").await, "7");
+    assert_eq!(socket.value("SHOW pgveil.keys").await, "auto");
+    socket.ask("RESET ALL").await;
+    assert_eq!(socket.value("SHOW pgveil.target_error").await, "");
+    // Past the ceiling: at SET already, and nothing changes.
+    assert_eq!(socket.refused("SET pgveil.epsilon = 3").await, "22023");
+    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "");
+    let all = socket.ask("SHOW ALL").await;
+    let names: Vec<String> = all.iter().filter(|r| r.kind == b'D').map(|r| String::from_utf8_lossy(&r.body).into_owned()).collect();
+    assert_eq!(names.iter().filter(|name| name.contains("pgveil.")).count(), 7);
+}
+
+#[tokio::test]
+async fn startup_options_set_them_too() {
+    let running = start().await;
+    let mut socket = Socket::open(running.address).await;
+    socket.send(&startup(&[("user", "ann"), ("database", "survey"), ("options", "-c pgveil.epsilon=0.25 -c pgveil.notices=off")])).await;
+    socket.authenticate(super::double::PASSWORD, None).await;
+    socket.until_ready().await;
+    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "0.25");
+    socket.ask("SET pgveil.epsilon = 1; RESET ALL").await;
+    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "0.25");
+    let mut socket = Socket::open(running.address).await;
+    socket.send(&startup(&[("user", "ann"), ("database", "survey"), ("options", "-c pgveil.epsilon=2.5")])).await;
+    socket.authenticate(super::double::PASSWORD, None).await;
+    let refused = loop {
+        let reply = socket.receive().await.unwrap();
+        if reply.kind != b'R' {
+            break reply;
+        }
+    };
+    assert_eq!((refused.kind, refused.field(b'C').as_str()), (b'E', "22023"));
 }
 
 #[tokio::test]

@@ -1,0 +1,267 @@
+//! What a session wishes of its answers: the settings `pgveil.*`. The policy is the ceiling; no wish turns noise or accounting off.
+
+use super::Policy;
+use crate::refusal::{Refusal, sqlstate};
+
+/// The settings of one session, read and in range.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Wishes {
+    /// What each statement may spend, > 0; the policy's default where it is not said.
+    pub epsilon: Option<f64>,
+    /// The standard error that is wanted, whatever it costs up to the policy's `max_epsilon`; goes before `epsilon`.
+    pub target_error: Option<TargetError>,
+    pub reuse: Reuse,
+    pub keys: KeyChoice,
+    /// Most groups that one unit is counted in, >= 1; never more than the policy's.
+    pub groups_per_unit: Option<u32>,
+    /// Most rows that one unit is counted with, >= 1; never more than the policy's.
+    pub rows_per_unit: Option<u32>,
+    pub notices: Notices,
+}
+
+/// A wanted standard error.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TargetError {
+    /// In the unit of the answer, > 0.
+    Absolute(f64),
+    /// Times the most that one row can add: 1 for a count, the width of the range for a sum; > 0.
+    Relative(f64),
+}
+
+/// Whether the same question gets the same released answer, free of charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reuse {
+    #[default]
+    On,
+    /// Each answer is made, and paid, anew.
+    Off,
+}
+
+/// How the values of group keys may become known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyChoice {
+    /// From the policy and the query where they tell, else by threshold.
+    #[default]
+    Auto,
+    /// From the policy and the query, or not at all.
+    Domain,
+    /// By threshold: only groups that enough units are in are shown.
+    Threshold,
+}
+
+/// Which notices an answer carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Notices {
+    Off,
+    /// What it cost and what is left.
+    #[default]
+    Cost,
+    /// Also how far off each aggregate may be.
+    Full,
+}
+
+/// One setting as `SHOW ALL` and `pgveil.settings` list it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wish {
+    pub name: &'static str,
+    /// Empty: the policy decides.
+    pub default: &'static str,
+    pub description: &'static str,
+}
+
+/// Every setting of this kind.
+pub const WISHES: [Wish; 7] = [
+    Wish { name: "pgveil.epsilon", default: "", description: "What each of the next queries may spend; the policy's default where empty." },
+    Wish {
+        name: "pgveil.target_error",
+        default: "",
+        description: "The wanted standard error, absolute (10) or of the most that one row can add (50%); the cost follows.",
+    },
+    Wish { name: "pgveil.reuse", default: "on", description: "Whether the same question gets the same answer, free of charge." },
+    Wish { name: "pgveil.keys", default: "auto", description: "How values of group keys may become known: auto, domain or threshold." },
+    Wish { name: "pgveil.max_groups_per_unit", default: "", description: "Most groups that one unit is counted in; may only narrow the policy's." },
+    Wish { name: "pgveil.max_rows_per_unit", default: "", description: "Most rows that one unit is counted with; may only narrow the policy's." },
+    Wish { name: "pgveil.notices", default: "cost", description: "Sets which notices an answer carries: off, cost or full." },
+];
+
+impl Wishes {
+    /// Sets the one of this name; an empty text is the default of a setting whose default is empty.
+    ///
+    /// # Errors
+    /// 22023 for a value out of range, 42704 for another name.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), Refusal> {
+        let text = text.trim();
+        match name {
+            "pgveil.epsilon" => self.epsilon = optional(text, |t| positive(name, t, "0.5"))?,
+            "pgveil.target_error" => self.target_error = optional(text, |t| target(name, t))?,
+            "pgveil.reuse" => self.reuse = choice(name, text, &[("on", Reuse::On), ("off", Reuse::Off)])?,
+            "pgveil.keys" => {
+                let words = [("auto", KeyChoice::Auto), ("domain", KeyChoice::Domain), ("threshold", KeyChoice::Threshold)];
+                self.keys = choice(name, text, &words)?;
+            }
+            "pgveil.max_groups_per_unit" => self.groups_per_unit = optional(text, |t| count(name, t))?,
+            "pgveil.max_rows_per_unit" => self.rows_per_unit = optional(text, |t| count(name, t))?,
+            "pgveil.notices" => {
+                self.notices = choice(name, text, &[("off", Notices::Off), ("cost", Notices::Cost), ("full", Notices::Full)])?;
+            }
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+
+    /// The value of the one of this name, as SHOW prints it and [`Self::set`] reads it; empty for another name.
+    pub fn show(&self, name: &str) -> String {
+        let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
+        let whole = |value: Option<u32>| value.map_or(String::new(), |v| v.to_string());
+        match name {
+            "pgveil.epsilon" => number(self.epsilon),
+            "pgveil.target_error" => match self.target_error {
+                None => String::new(),
+                Some(TargetError::Absolute(value)) => value.to_string(),
+                Some(TargetError::Relative(value)) => format!("{}%", value * 100.0),
+            },
+            "pgveil.reuse" => match self.reuse {
+                Reuse::On => "on".to_owned(),
+                Reuse::Off => "off".to_owned(),
+            },
+            "pgveil.keys" => match self.keys {
+                KeyChoice::Auto => "auto".to_owned(),
+                KeyChoice::Domain => "domain".to_owned(),
+                KeyChoice::Threshold => "threshold".to_owned(),
+            },
+            "pgveil.max_groups_per_unit" => whole(self.groups_per_unit),
+            "pgveil.max_rows_per_unit" => whole(self.rows_per_unit),
+            "pgveil.notices" => match self.notices {
+                Notices::Off => "off".to_owned(),
+                Notices::Cost => "cost".to_owned(),
+                Notices::Full => "full".to_owned(),
+            },
+            _ => String::new(),
+        }
+    }
+
+    /// Nothing is wished that the policy does not allow.
+    ///
+    /// # Errors
+    /// 22023, naming the ceiling.
+    pub fn within(&self, policy: &Policy) -> Result<(), Refusal> {
+        let past = |name: &str, most: String| {
+            Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{name} may be at most {most} here"))
+                .detail("The data owner's policy sets the ceiling."))
+        };
+        let most = policy.privacy.epsilon_max;
+        if self.epsilon.is_some_and(|e| e.is_nan() || e <= 0.0) {
+            return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "pgveil.epsilon must be a positive number"));
+        }
+        if self.epsilon.is_some_and(|e| e > most) {
+            return past("pgveil.epsilon", most.to_string());
+        }
+        let most = policy.limits.groups_per_unit;
+        if self.groups_per_unit.is_some_and(|n| n > most) {
+            return past("pgveil.max_groups_per_unit", most.to_string());
+        }
+        let most = policy.rows_per_unit_max();
+        if self.rows_per_unit.is_some_and(|n| n > most) {
+            return past("pgveil.max_rows_per_unit", most.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// 42704, with the names there are.
+pub fn unknown(name: &str) -> Refusal {
+    let names: Vec<&str> = WISHES.iter().map(|wish| wish.name).collect();
+    Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\""))
+        .hint(format!("The settings of pgveil are {}.", names.join(", ")))
+}
+
+fn optional<T>(text: &str, read: impl FnOnce(&str) -> Result<T, Refusal>) -> Result<Option<T>, Refusal> {
+    if text.is_empty() { Ok(None) } else { read(text).map(Some) }
+}
+
+fn invalid(name: &str, value: &str) -> Refusal {
+    Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{name}\": \"{value}\""))
+}
+
+fn positive(name: &str, text: &str, example: &str) -> Result<f64, Refusal> {
+    let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n > 0.0);
+    number.ok_or_else(|| {
+        invalid(name, text).detail("It must be a positive number.").hint(format!("For example {example}. The policy sets what a query may spend."))
+    })
+}
+
+fn target(name: &str, text: &str) -> Result<TargetError, Refusal> {
+    match text.strip_suffix('%') {
+        Some(percent) => Ok(TargetError::Relative(positive(name, percent.trim_end(), "10, or 50% of the most that one row can add")? / 100.0)),
+        None => Ok(TargetError::Absolute(positive(name, text, "10, or 50% of the most that one row can add")?)),
+    }
+}
+
+fn count(name: &str, text: &str) -> Result<u32, Refusal> {
+    let number = text.parse::<u32>().ok().filter(|n| *n >= 1);
+    number.ok_or_else(|| invalid(name, text).detail("It must be a whole number from 1.").hint("It may only narrow what the policy says."))
+}
+
+fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Refusal> {
+    let spelled = match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "1" => "on".to_owned(),
+        "false" | "no" | "0" => "off".to_owned(),
+        other => other.to_owned(),
+    };
+    let available = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+    let found = words.iter().find(|(word, _)| *word == spelled).map(|(_, value)| *value);
+    found.ok_or_else(|| invalid(name, text).hint(format!("Available values: {}.", available())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wishes};
+
+    #[test]
+    fn values_are_read_as_they_are_shown() {
+        let mut wishes = Wishes::default();
+        for wish in WISHES {
+            assert_eq!(wishes.show(wish.name), wish.default, "{}", wish.name);
+            wishes.set(wish.name, wish.default).unwrap();
+        }
+        assert_eq!(wishes, Wishes::default());
+        for (name, text, shown) in [
+            ("pgveil.epsilon", " 0.50 ", "0.5"),
+            ("pgveil.target_error", "1e2", "100"),
+            ("pgveil.target_error", "50 %", "50%"),
+            ("pgveil.reuse", "FALSE", "off"),
+            ("pgveil.keys", "Threshold", "threshold"),
+            ("pgveil.max_groups_per_unit", "3", "3"),
+            ("pgveil.max_rows_per_unit", "7", "7"),
+            ("pgveil.notices", "full", "full"),
+        ] {
+            wishes.set(name, text).unwrap();
+            assert_eq!(wishes.show(name), shown, "{name} = {text}");
+        }
+        let Wishes { epsilon, target_error, reuse, keys, groups_per_unit, rows_per_unit, notices } = wishes;
+        assert_eq!((epsilon, target_error, reuse), (Some(0.5), Some(TargetError::Relative(0.5)), Reuse::Off));
+        assert_eq!((keys, groups_per_unit, rows_per_unit, notices), (KeyChoice::Threshold, Some(3), Some(7), Notices::Full));
+    }
+
+    #[test]
+    fn nonsense_is_22023_and_other_names_are_42704() {
+        let mut wishes = Wishes::default();
+        for (name, text) in [
+            ("pgveil.epsilon", "0"),
+            ("pgveil.epsilon", "NaN"),
+            ("pgveil.epsilon", "inf"),
+            ("pgveil.target_error", "-1"),
+            ("pgveil.target_error", "%"),
+            ("pgveil.reuse", "perhaps"),
+            ("pgveil.reuse", ""),
+            ("pgveil.keys", "on"),
+            ("pgveil.max_groups_per_unit", "0"),
+            ("pgveil.max_rows_per_unit", "1.5"),
+            ("pgveil.notices", "all"),
+        ] {
+            assert_eq!(wishes.set(name, text).unwrap_err().sqlstate, "22023", "{name} = {text}");
+        }
+        assert_eq!(wishes.set("pgveil.noise", "off").unwrap_err().sqlstate, "42704");
+        assert_eq!(wishes, Wishes::default());
+    }
+}

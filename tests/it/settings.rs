@@ -1,0 +1,84 @@
+//! The settings `pgveil.*` reach the plan, and never past the policy.
+
+use pgveil::parse::{Statement, parse};
+use pgveil::policy::{KeyChoice, TargetError, Wishes};
+use pgveil::rewrite::{Plan, measure_deviation};
+
+use crate::veil::Veil;
+
+async fn planned(veil: &Veil, wishes: Wishes, sql: &str) -> Result<Plan, (String, String)> {
+    let statements = parse(sql).unwrap();
+    let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
+    let asker = pgveil::engine::Asker { wishes, ..Veil::asker() };
+    veil.engine.plan(&asker, query).await.map(|(plan, _)| plan).map_err(|e| (e.report().sqlstate, e.report().message))
+}
+
+/// Standard errors of all measures of all releases.
+fn deviations(plan: &Plan) -> Vec<f64> {
+    plan.releases().iter().flat_map(|r| r.measures().iter().map(|m| measure_deviation(r, m).unwrap())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wanted_error_is_met_and_costs_what_it_must() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let wish = |target| Wishes { target_error: Some(target), ..Wishes::default() };
+    let count = "SELECT race, count(*) FROM nls.women GROUP BY race";
+    for error in [10.0, 25.0, 300.0] {
+        let plan = planned(&veil, wish(TargetError::Absolute(error)), count).await.unwrap();
+        let [found] = deviations(&plan)[..] else { panic!("one count") };
+        assert!(found <= error && found > error * 0.999, "{error}: {found}");
+    }
+    let cost = |plan: &Plan| plan.loss().mu_squared.to_f64();
+    let default = planned(&veil, Wishes::default(), count).await.unwrap();
+    let wide = planned(&veil, wish(TargetError::Absolute(100.0)), count).await.unwrap();
+    assert!(cost(&wide) < cost(&default) / 50.0);
+    // The sum's range is [0, 30].
+    let sum = "SELECT sum(hourly_wage) FROM nls.interviews";
+    let plan = planned(&veil, wish(TargetError::Relative(120.0)), sum).await.unwrap();
+    let found = deviations(&plan)[0];
+    assert!(found <= 3600.0 && found > 3598.0, "{found}");
+    // Averages: what they are made of.
+    let average = "SELECT avg(hourly_wage), count(*) FROM nls.interviews";
+    let plan = planned(&veil, wish(TargetError::Relative(120.0)), average).await.unwrap();
+    let found = deviations(&plan);
+    assert!(found.iter().any(|d| *d > 119.9 && *d <= 120.0) && found.iter().all(|d| *d <= 3600.0), "{found:?}");
+    // Two releases: each meets it, and the whole pays for both.
+    let two = "SELECT (SELECT count(*) FROM nls.women), (SELECT sum(years_of_school) FROM nls.women)";
+    let plan = planned(&veil, wish(TargetError::Absolute(90.0)), two).await.unwrap();
+    assert!(deviations(&plan).iter().all(|d| *d <= 90.0 && *d > 89.9), "{:?}", deviations(&plan));
+    let (sqlstate, message) = planned(&veil, wish(TargetError::Absolute(0.01)), count).await.unwrap_err();
+    assert_eq!(sqlstate, "22023", "{message}");
+    assert!(message.starts_with("pgveil.target_error needs"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn narrower_bounds_make_less_noise() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let sql = "SELECT industry_code, count(*) FROM nls.interviews GROUP BY industry_code";
+    let noise = async |wishes| deviations(&planned(&veil, wishes, sql).await.unwrap())[0];
+    let all = noise(Wishes::default()).await;
+    let groups = noise(Wishes { groups_per_unit: Some(2), ..Wishes::default() }).await;
+    let rows = noise(Wishes { rows_per_unit: Some(1), ..Wishes::default() }).await;
+    assert!(rows < groups && groups <= all && rows < all / 10.0, "{all} {groups} {rows}");
+    for wishes in [
+        Wishes { groups_per_unit: Some(1_000_000), ..Wishes::default() },
+        Wishes { rows_per_unit: Some(1_000_000), ..Wishes::default() },
+        Veil::wishes(1.5),
+    ] {
+        assert_eq!(planned(&veil, wishes, sql).await.unwrap_err().0, "22023", "{wishes:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_become_known_as_the_session_says() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let listed = "SELECT race, count(*) FROM nls.women GROUP BY race";
+    let unlisted = "SELECT age, hourly_wage, count(*) FROM nls.interviews GROUP BY age, hourly_wage";
+    let wish = |keys| Wishes { keys, ..Wishes::default() };
+    let delta = |plan: &Plan| plan.loss().delta.to_f64();
+    assert_eq!(delta(&planned(&veil, wish(KeyChoice::Auto), listed).await.unwrap()), 0.0);
+    assert_eq!(delta(&planned(&veil, wish(KeyChoice::Domain), listed).await.unwrap()), 0.0);
+    assert!(delta(&planned(&veil, wish(KeyChoice::Threshold), listed).await.unwrap()) > 0.0);
+    assert!(delta(&planned(&veil, wish(KeyChoice::Auto), unlisted).await.unwrap()) > 0.0);
+    assert_eq!(planned(&veil, wish(KeyChoice::Domain), unlisted).await.unwrap_err().0, "0A000");
+}
