@@ -32,7 +32,13 @@ pub struct Built {
 /// No trace of what one asker's session runs may show in another's.
 pub fn local_options(options: &ShadowOptions) -> postgres::Options {
     let connections = (options.connections + 8).to_string();
-    let settings = [("max_connections", connections.as_str()), ("track_activities", "off"), ("autovacuum", "off"), ("track_counts", "off"), ("temp_file_limit", "262144")];
+    let settings = [
+        ("max_connections", connections.as_str()),
+        ("track_activities", "off"),
+        ("autovacuum", "off"),
+        ("track_counts", "off"),
+        ("temp_file_limit", "262144"),
+    ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     postgres::Options { database: Some(options.database.clone()), settings: settings.into() }
 }

@@ -46,7 +46,9 @@ pub fn schema(policy: &Policy, builtin: &HashMap<u32, String>) -> Schema {
 fn create_type(made: &UserType) -> String {
     let name = qualified(&made.schema, &made.name);
     match &made.definition {
-        Definition::Enum(labels) => format!("CREATE TYPE {name} AS ENUM ({})", labels.iter().map(|label| literal(label)).collect::<Vec<_>>().join(", ")),
+        Definition::Enum(labels) => {
+            format!("CREATE TYPE {name} AS ENUM ({})", labels.iter().map(|label| literal(label)).collect::<Vec<_>>().join(", "))
+        }
         Definition::Domain { base, not_null } => format!("CREATE DOMAIN {name} AS {base}{}", if *not_null { " NOT NULL" } else { "" }),
     }
 }
@@ -63,7 +65,9 @@ fn create_table(table: &Table, names: &HashMap<u32, String>, warnings: &mut Vec<
             }
             Err(name) => {
                 let (schema, table, column) = (&table.schema, &table.name, &column.name);
-                warnings.push(format!("column {schema}.{table}.{column} is left out: its type {name} is neither built into PostgreSQL nor an enum or a domain"));
+                warnings.push(format!(
+                    "column {schema}.{table}.{column} is left out: its type {name} is neither built into PostgreSQL nor an enum or a domain"
+                ));
             }
         }
     }

@@ -100,7 +100,9 @@ pub async fn lock(
     for role in roles {
         match create(admin, role, &database, source, statement_timeout).await {
             Ok(()) => own.push((*role).to_owned()),
-            Err(error) => warnings.push(format!("it has no role {role}, so that current_user will say {ROLE} in statements about the catalogs: {error}")),
+            Err(error) => {
+                warnings.push(format!("it has no role {role}, so that current_user will say {ROLE} in statements about the catalogs: {error}"))
+            }
         }
     }
     if let Err(error) = revoke(admin).await {

@@ -1,6 +1,8 @@
 //! Functions that a catalog statement asks of the server or the session, as the values that the client is to see.
 
 use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
 
 use super::super::scope::names_of;
 use super::{Facts, names};
@@ -26,7 +28,7 @@ pub(super) fn fold(expr: &ast::Expr, facts: &Facts) -> Result<Folded, Refusal> {
         ("current_setting", [setting]) => current_setting(setting, None, facts)?,
         ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
-        ("current_setting" | "set_config", _) => return Err(literal_wanted(name)),
+        ("current_setting" | "set_config", _) => return Err(Refusal::denied(format!("{name} is called with other arguments here"))),
         _ => Folded::Nothing,
     })
 }
@@ -55,15 +57,19 @@ fn current_user(function: &ast::Function) -> ast::Expr {
 
 fn literal(expr: &ast::Expr) -> Option<&str> {
     match expr {
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text), span: _ }) => Some(text),
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text), span: _ }) => {
+            Some(text)
+        }
         ast::Expr::Nested(inner) => literal(inner),
-        ast::Expr::Cast { expr, data_type: ast::DataType::Text, .. } => literal(expr),
+        ast::Expr::Cast { expr, data_type: ast::DataType::Text | ast::DataType::Varchar(None) | ast::DataType::CharacterVarying(None), .. } => {
+            literal(expr)
+        }
         _ => None,
     }
 }
 
 fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Facts) -> Result<Folded, Refusal> {
-    let name = literal(setting).ok_or_else(|| literal_wanted("current_setting"))?.to_ascii_lowercase();
+    let Some(name) = literal(setting).map(str::to_ascii_lowercase) else { return chosen_setting(setting, facts).map(Folded::To) };
     if names::VERSIONS.contains(&name.as_str()) {
         let number = version_number(&facts.server_version).to_string();
         return Ok(Folded::To(text(Some(if name == "server_version" { &facts.server_version } else { &number }))));
@@ -78,16 +84,26 @@ fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Fac
     Err(Refusal::denied(format!("permission denied to examine \"{name}\"")).hint("SHOW gives the settings of your session."))
 }
 
+/// The same where a row or a parameter says which setting: NULL for one that is not shown.
+fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
+    let shown: Vec<String> = names::SETTINGS.iter().map(|name| format!("'{name}'")).collect();
+    let (version, number) = (text(Some(&facts.server_version)), version_number(&facts.server_version));
+    let case = format!(
+        "CASE WHEN pg_catalog.lower({setting}) = 'server_version' THEN {version} WHEN pg_catalog.lower({setting}) = 'server_version_num' THEN '{number}' \
+         WHEN pg_catalog.lower({setting}) IN ({}) THEN pg_catalog.current_setting({setting}, true) END",
+        shown.join(", ")
+    );
+    let refused = || Refusal::denied("current_setting takes a simple name of a setting here");
+    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&case);
+    parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| refused())
+}
+
 /// asyncpg switches the compiler of expressions off around its look-ups; here it is off anyway.
 fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Folded, Refusal> {
     match (literal(setting), literal(value)) {
         (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Folded::To(text(Some(value)))),
         _ => Err(Refusal::denied("set_config is not offered beside the system catalogs").hint("Use SET.")),
     }
-}
-
-fn literal_wanted(function: &str) -> Refusal {
-    Refusal::denied(format!("{function} takes the name of a setting as a constant here"))
 }
 
 /// `15.18` → 150018.

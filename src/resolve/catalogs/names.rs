@@ -81,9 +81,15 @@ pub(super) const RELATIONS: &[&str] = &[
 /// Relations of pg_catalog of which a client sees its own part, and the part; `pg_settings` is one more, by [`SETTINGS`].
 /// Of roles: its own, PostgreSQL's, and the owner of the tables.
 pub(super) const NARROWED: &[(&str, &str)] = &[
-    ("pg_auth_members", "SELECT * FROM pg_catalog.pg_auth_members WHERE pg_catalog.pg_get_userbyid(roleid) ~ '^pg_' AND (pg_catalog.pg_get_userbyid(member) ~ '^pg_' OR pg_catalog.pg_get_userbyid(member) = current_user)"),
+    (
+        "pg_auth_members",
+        "SELECT * FROM pg_catalog.pg_auth_members WHERE pg_catalog.pg_get_userbyid(roleid) ~ '^pg_' AND (pg_catalog.pg_get_userbyid(member) ~ '^pg_' OR pg_catalog.pg_get_userbyid(member) = current_user)",
+    ),
     ("pg_cursors", "SELECT * FROM pg_catalog.pg_cursors WHERE false"),
-    ("pg_database", "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() OR datname IN ('postgres', 'template0', 'template1')"),
+    (
+        "pg_database",
+        "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() OR datname IN ('postgres', 'template0', 'template1')",
+    ),
     ("pg_db_role_setting", "SELECT * FROM pg_catalog.pg_db_role_setting WHERE false"),
     ("pg_group", "SELECT * FROM pg_catalog.pg_group WHERE groname ~ '^pg_'"),
     ("pg_locks", "SELECT * FROM pg_catalog.pg_locks WHERE false"),
@@ -116,6 +122,7 @@ pub(super) const SETTINGS: &[&str] = &[
     "client_encoding",
     "client_min_messages",
     "datestyle",
+    "default_table_access_method",
     "default_text_search_config",
     "default_transaction_deferrable",
     "default_transaction_isolation",

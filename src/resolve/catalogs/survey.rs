@@ -26,7 +26,8 @@ pub(super) enum About {
 }
 
 pub(super) fn survey(query: &ast::Query, policy: &Policy, search_path: &[String]) -> Result<About, Refusal> {
-    let mut survey = Survey { policy, search_path, with_names: BTreeSet::new(), catalogs: Vec::new(), tables: Vec::new(), strangers: 0, system: false };
+    let mut survey =
+        Survey { policy, search_path, with_names: BTreeSet::new(), catalogs: Vec::new(), tables: Vec::new(), strangers: 0, system: false };
     let _ = ast::Visit::visit(query, &mut WithNames(&mut survey.with_names));
     if let ControlFlow::Break(refusal) = ast::Visit::visit(query, &mut survey) {
         return Err(refusal);

@@ -174,7 +174,12 @@ fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
         [schema, relation] if schema == "pg_catalog" => !is_catalog_relation(relation),
         [relation] => relation.starts_with("pg_") && !is_catalog_relation(relation),
         [_, _] => false,
-        _ => return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cross-database references are not implemented: \"{}\"", names.join(".")))),
+        _ => {
+            return Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("cross-database references are not implemented: \"{}\"", names.join(".")),
+            ));
+        }
     };
     if refused {
         return Err(Refusal::denied(format!("permission denied for table {}", names.last().map_or("", String::as_str)))
@@ -242,11 +247,15 @@ fn check_expr(expr: &ast::Expr) -> Result<(), Refusal> {
         }) => check_function(name),
         E::Identifier(_) | E::CompoundIdentifier(_) | E::CompoundFieldAccess { .. } | E::Value(_) | E::TypedString(_) | E::Interval(_) => Ok(()),
         E::Nested(_) | E::Cast { format: None, .. } | E::AtTimeZone { .. } | E::Collate { .. } | E::UnaryOp { .. } | E::BinaryOp { .. } => Ok(()),
-        E::IsNull(_) | E::IsNotNull(_) | E::IsTrue(_) | E::IsNotTrue(_) | E::IsFalse(_) | E::IsNotFalse(_) | E::IsUnknown(_) | E::IsNotUnknown(_) => Ok(()),
+        E::IsNull(_) | E::IsNotNull(_) | E::IsTrue(_) | E::IsNotTrue(_) | E::IsFalse(_) | E::IsNotFalse(_) | E::IsUnknown(_) | E::IsNotUnknown(_) => {
+            Ok(())
+        }
         E::IsDistinctFrom(..) | E::IsNotDistinctFrom(..) | E::Between { .. } | E::InList { .. } | E::InSubquery { .. } => Ok(()),
         E::Like { any: false, .. } | E::ILike { any: false, .. } | E::SimilarTo { .. } | E::AnyOp { .. } | E::AllOp { .. } => Ok(()),
         E::Case { .. } | E::Exists { .. } | E::Subquery(_) | E::Tuple(_) | E::Array(_) | E::Wildcard(_) | E::QualifiedWildcard(..) => Ok(()),
-        E::Extract { .. } | E::Ceil { .. } | E::Floor { .. } | E::Position { .. } | E::Substring { .. } | E::Trim { .. } | E::Overlay { .. } => Ok(()),
+        E::Extract { .. } | E::Ceil { .. } | E::Floor { .. } | E::Position { .. } | E::Substring { .. } | E::Trim { .. } | E::Overlay { .. } => {
+            Ok(())
+        }
         E::GroupingSets(_) | E::Cube(_) | E::Rollup(_) | E::JsonAccess { .. } => Ok(()),
         _ => Err(unsupported("this form of expression")),
     }

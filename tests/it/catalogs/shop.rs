@@ -10,7 +10,7 @@ use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_postgres::{Client, NoTls};
 
-use crate::veil::{TemporaryDirectory, account};
+use crate::veil::{TemporaryDirectory, Veil, account};
 
 /// What the policy shows.
 const SHOWN: &str = "
@@ -51,7 +51,8 @@ impl Shop {
         admin.batch_execute(&format!("{SHOWN}{HIDDEN}")).await.unwrap();
         let (plain, owner) = server().await;
         owner.batch_execute(SHOWN).await.unwrap();
-        let rights = "CREATE ROLE analyst LOGIN; GRANT USAGE ON SCHEMA sales TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA sales TO PUBLIC;
+        let rights =
+            "CREATE ROLE analyst LOGIN; GRANT USAGE ON SCHEMA sales TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA sales TO PUBLIC;
             REVOKE ALL ON DATABASE shop FROM PUBLIC; GRANT CONNECT ON DATABASE shop TO PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC";
         owner.batch_execute(rights).await.unwrap();
         let direct = connect(plain.config().user("analyst")).await;
@@ -60,7 +61,8 @@ impl Shop {
         std::fs::create_dir(&directory.0).unwrap();
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
         let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/shop".to_owned() } else { ledger.clone() });
-        let file = File::parse("shop.yaml", &std::fs::read_to_string("tests/it/catalogs/shop.yaml").unwrap(), variables).unwrap_or_else(|e| panic!("{e:?}"));
+        let file =
+            File::parse("shop.yaml", &std::fs::read_to_string("tests/it/catalogs/shop.yaml").unwrap(), variables).unwrap_or_else(|e| panic!("{e:?}"));
         let catalog = pgveil::catalog::load(&admin).await.unwrap();
         let policy = check(&file, &catalog, &admin).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
         let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "shop", catalog.server_version.clone())).await.unwrap();
@@ -72,7 +74,7 @@ impl Shop {
     }
 
     pub fn asker() -> Asker {
-        Asker { role: "analyst".to_owned(), epsilon: None, settings: Vec::new(), search_path: vec!["analyst".to_owned(), "public".to_owned()] }
+        Asker { search_path: vec!["analyst".to_owned(), "public".to_owned()], ..Veil::asker() }
     }
 }
 
