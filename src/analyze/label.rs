@@ -1,10 +1,15 @@
 //! Labels: which rows belong to exactly one privacy unit, and by which columns. Joins that cannot prove it are refused.
 
+use super::inline;
+use super::interval::Interval;
+use super::range::Ranges;
+use super::rows::{always_true, computed_columns, holds_unique_key};
+use super::step::{check_aggregate, check_key, range};
 use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ColumnInfo, ConstantRows, Expr, JoinKind, Relation, Scan, TableId};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, ConstantRows, Expr, JoinKind, Relation, Scan, TableId};
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,10 +28,9 @@ pub struct Lineage {
     pub data_type: Type,
     /// Rows one unit may contribute before the clip; a clip enforces it, whatever the tables hold.
     pub rows_per_unit: u64,
-    /// Keys along the path to the unit: (column here, table it points to, position of the unique column there).
-    keys: Vec<(ColumnId, TableId, usize)>,
-    /// Tables of the unit's path that are scanned here, with the columns of each scan.
-    scans: Vec<(TableId, Vec<ColumnId>)>,
+    /// Columns that hold the value of a unique column of a private table (that column itself, or a foreign key along the path to the unit), so that
+    /// equal values belong to one unit: (column here, table, position there).
+    points: Vec<(ColumnId, TableId, usize)>,
 }
 
 /// Labels relations; joins in the rest of a key path, so columns may be added.
@@ -34,6 +38,8 @@ pub struct Labels<'a> {
     pub policy: &'a Policy,
     pub columns: &'a mut Vec<ColumnInfo>,
     pub scans: usize,
+    /// Where the columns that per-unit steps make lie.
+    pub opaque: Vec<(ColumnId, Interval)>,
 }
 
 impl Labels<'_> {
@@ -56,15 +62,48 @@ impl Labels<'_> {
                 Ok((Relation::Project { input: Box::new(input), columns }, label))
             }
             Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
+            Relation::Group { input, keys, aggregates } => self.group(*input, keys, aggregates),
         }
+    }
+
+    /// Groups within one unit: the unit is added to the keys where it is not among them, so that no group can hold rows of two.
+    fn group(&mut self, input: Relation, keys: Vec<ColumnId>, aggregates: Vec<(ColumnId, Aggregate)>) -> Result<(Relation, Label), Refusal> {
+        let mut keys = keys;
+        let (input, label) = self.label(input, &[])?;
+        let Label::Private(lineage) = label else {
+            return Err(Refusal::unsupported("a grouped subquery over public tables beside private rows"));
+        };
+        let mut units: Vec<ColumnId> = lineage.units.iter().copied().filter(|id| keys.contains(id)).collect();
+        if units.is_empty() {
+            units.push(lineage.units[0]);
+            keys.insert(0, lineage.units[0]);
+        }
+        let computed = computed_columns(&input);
+        for key in keys.iter().filter(|key| !units.contains(key)) {
+            let expr = Expr::column(*key, self.columns[key.0 as usize].data_type.clone());
+            check_key(&inline(&expr, &computed), self.policy, self.columns)?;
+        }
+        let rows = if holds_unique_key(&input, self.policy, |id| keys.contains(&id)) { 1 } else { lineage.rows_per_unit };
+        let always: Vec<Expr> = always_true(&input).iter().map(|c| inline(c, &computed)).collect();
+        for (id, aggregate) in &aggregates {
+            check_aggregate(aggregate, self.policy, self.columns)?;
+            let filter = aggregate.filter.as_ref().map(|f| inline(f, &computed));
+            let conditions = always.iter().chain(&filter).flat_map(Expr::conjuncts).collect();
+            let ranges = Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions };
+            let range = range(aggregate, rows, &ranges);
+            self.opaque.push((*id, range));
+        }
+        let rows_per_unit = if keys.iter().all(|key| units.contains(key)) { 1 } else { lineage.rows_per_unit };
+        let points = lineage.points.into_iter().filter(|(id, ..)| keys.contains(id)).collect();
+        let lineage = Lineage { units, data_type: lineage.data_type, rows_per_unit, points };
+        Ok((Relation::Group { input: Box::new(input), keys, aggregates }, Label::Private(lineage)))
     }
 
     fn scan(&mut self, scan: Scan) -> Result<(Relation, Label), Refusal> {
         let policy = self.policy;
         let table = &policy.tables[scan.table.0];
         let Protection::Private(unit) = &table.protection else { return Ok((Relation::Scan(scan), Label::Public)) };
-        let mut keys = Vec::new();
-        let mut scans = vec![(scan.table, scan.columns.clone())];
+        let mut points = unique_columns(policy, scan.table, &scan.columns);
         let mut last = (scan.table, scan.columns.clone());
         let mut relation = Relation::Scan(scan);
         let mut unit_column = None;
@@ -73,7 +112,7 @@ impl Labels<'_> {
             let target = policy.tables.iter().position(|t| t.schema == step.schema && t.name == step.table).map(TableId);
             let target = target.ok_or_else(|| broken_path(table))?;
             let position = position(&policy.tables[target.0], &step.referenced)?;
-            keys.push((own, target, position));
+            points.push((own, target, position));
             if at + 1 == unit.path.len() && step.referenced == unit.column {
                 // The foreign key holds the unit's own value: no need to read the table it points to.
                 unit_column = Some(own);
@@ -82,7 +121,7 @@ impl Labels<'_> {
             let (joined, columns) = self.hidden_scan(target);
             let on = equal(&policy.tables[target.0], own, columns[position], position);
             relation = Relation::Join { kind: JoinKind::Inner, left: Box::new(relation), right: Box::new(joined), on: Some(on) };
-            scans.push((target, columns.clone()));
+            points.extend(unique_columns(policy, target, &columns));
             last = (target, columns);
         }
         let unit_column = match unit_column {
@@ -92,8 +131,7 @@ impl Labels<'_> {
         // At the scan itself: an outer join or a window above must never see rows that belong to nobody.
         let is_somebodys = Expr::call(Function::IsNotNull, vec![Expr::column(unit_column, unit.data_type.clone())], Type::Bool);
         let relation = Relation::Filter { input: Box::new(relation), predicate: is_somebodys };
-        let lineage =
-            Lineage { units: vec![unit_column], data_type: unit.data_type.clone(), rows_per_unit: u64::from(unit.rows_per_unit), keys, scans };
+        let lineage = Lineage { units: vec![unit_column], data_type: unit.data_type.clone(), rows_per_unit: u64::from(unit.rows_per_unit), points };
         Ok((relation, Label::Private(lineage)))
     }
 
@@ -177,7 +215,7 @@ impl Labels<'_> {
             if direct && same_type {
                 return Ok(None);
             }
-            if same_type && (along_path(a, b, x, y) || along_path(a, b, y, x) || along_path(b, a, x, y) || along_path(b, a, y, x)) {
+            if same_type && (share_point(a, b, x, y) || share_point(a, b, y, x)) {
                 let unit = |lineage: &Lineage| Expr::column(lineage.units[0], lineage.data_type.clone());
                 return Ok(Some(Expr::call(Function::Equal, vec![unit(a), unit(b)], Type::Bool)));
             }
@@ -189,23 +227,24 @@ impl Labels<'_> {
     }
 }
 
-/// `x` is a key of `a`'s path that points to a table scanned in `b`, and `y` is the column it points to there.
-fn along_path(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
-    a.keys
-        .iter()
-        .any(|(own, table, position)| *own == x && b.scans.iter().any(|(scanned, columns)| scanned == table && columns.get(*position) == Some(&y)))
+/// `x` here and `y` there hold the value of one unique column: their rows belong to the unit of the row that it names.
+fn share_point(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
+    a.points.iter().any(|(id, table, position)| *id == x && b.points.contains(&(y, *table, *position)))
+}
+
+/// A scan's columns that are each a unique key.
+fn unique_columns(policy: &Policy, table: TableId, columns: &[ColumnId]) -> Vec<(ColumnId, TableId, usize)> {
+    let named = policy.tables[table.0].columns.iter().zip(columns).enumerate();
+    let is_unique = |name: &str| policy.tables[table.0].unique_keys.iter().any(|key| key.columns.as_slice() == [name]);
+    named.filter(|(_, (column, _))| is_unique(&column.name)).map(|(position, (_, id))| (*id, table, position)).collect()
 }
 
 fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
     let rows_per_unit = a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32);
     match kind {
-        JoinKind::Inner => Lineage {
-            units: [a.units, b.units].concat(),
-            data_type: a.data_type,
-            rows_per_unit,
-            keys: [a.keys, b.keys].concat(),
-            scans: [a.scans, b.scans].concat(),
-        },
+        JoinKind::Inner => {
+            Lineage { units: [a.units, b.units].concat(), data_type: a.data_type, rows_per_unit, points: [a.points, b.points].concat() }
+        }
         // The null-extended side's columns are the unit no longer.
         JoinKind::Left => Lineage { rows_per_unit, ..a },
     }
@@ -241,7 +280,7 @@ pub fn only_scan(relation: &Relation) -> Option<&Scan> {
     match relation {
         Relation::Scan(scan) => Some(scan),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => only_scan(input),
-        Relation::Join { .. } | Relation::Constants(_) => None,
+        Relation::Join { .. } | Relation::Group { .. } | Relation::Constants(_) => None,
     }
 }
 

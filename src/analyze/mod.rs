@@ -5,17 +5,20 @@ pub mod interval;
 mod keys;
 mod label;
 mod range;
+mod rows;
+mod step;
 
 pub use keys::KeyRule;
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use range::cast as cast_range;
 
-use crate::policy::{Policy, Protection, Wishes};
+use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, JoinKind, Node, Operation, Query, Relation, Release, TableId};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Node, Operation, Query, Relation, Release, TableId};
 use interval::Interval;
 use range::Ranges;
+use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables};
 
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +52,7 @@ pub struct AnalyzedRelease {
     /// As the analyst wrote each key, for EXPLAIN.
     pub key_texts: Vec<String>,
     pub aggregates: Vec<BoundedAggregate>,
-    /// The unit is the whole primary key of the one table read: at most one row a unit, without any clip.
+    /// The unit is the whole primary key of the one table read, or the rows were grouped by it alone: at most one row a unit, without any clip.
     pub one_row_per_unit: bool,
     /// At most one row of a unit in each group, by a unique key (chooses a clip, replaces none).
     pub one_row_per_group: bool,
@@ -103,7 +106,9 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
 fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
     // Numbers of joined-in scans follow those of the statement's own.
     let scans = 1000;
-    let (input, label) = label::Labels { policy, columns, scans }.label(release.input.clone(), &[])?;
+    let mut labels = label::Labels { policy, columns, scans, opaque: Vec::new() };
+    let (input, label) = labels.label(release.input.clone(), &[])?;
+    let opaque = labels.opaque;
     let Label::Private(mut lineage) = label else {
         return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a release without a private table"));
     };
@@ -127,14 +132,16 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     for aggregate in &release.aggregates {
         let conditions: Vec<Expr> = ranges(aggregate.filter.as_ref());
         let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
-        let ranges = Ranges { policy, columns, computed: &computed, conditions };
+        let ranges = Ranges { policy, columns, computed: &computed, opaque: &opaque, conditions };
         let nullable = Nullability { columns, computed: &computed, null_extended: &null_extended };
         aggregates.push(bound(aggregate, &ranges, &nullable, &lineage, policy)?);
     }
     let tables = scanned_tables(&input);
     let scan = only_scan(&input);
-    let one_row_per_unit = scan.is_some_and(|s| unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty()));
-    let one_row_per_group = one_row_per_unit || unique_within_group(&input, &lineage, &keys, policy);
+    let is_keyed = scan.is_some_and(|s| unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty()));
+    let one_row_per_unit = is_keyed || grouped_by_unit(&input, &lineage);
+    let one_row_per_group =
+        one_row_per_unit || holds_unique_key(&input, policy, |id| lineage.units.contains(&id) || keys.iter().any(|(e, _)| e.as_column() == Some(id)));
     let key_texts = release.keys.iter().map(|k| k.text.clone()).collect();
     Ok(AnalyzedRelease { input, lineage, keys, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
 }
@@ -259,85 +266,4 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
         Node::Call { function, arguments } => Node::Call { function: *function, arguments: arguments.iter().map(|a| inline(a, computed)).collect() },
     };
     Expr { node, data_type: expr.data_type.clone() }
-}
-
-fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
-    match relation {
-        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
-        Relation::Filter { input, predicate: _ } => computed_columns(input),
-        Relation::Project { input, columns } => [computed_columns(input), columns.clone()].concat(),
-        Relation::Join { kind: _, left, right, on: _ } => [computed_columns(left), computed_columns(right)].concat(),
-    }
-}
-
-/// Columns that an outer join may fill with NULL.
-fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
-    match relation {
-        Relation::Scan(scan) => {
-            if extended {
-                scan.columns.clone()
-            } else {
-                Vec::new()
-            }
-        }
-        Relation::Constants(rows) => {
-            if extended {
-                rows.columns.clone()
-            } else {
-                Vec::new()
-            }
-        }
-        Relation::Filter { input, predicate: _ } => null_extended(input, extended),
-        Relation::Project { input, columns } => {
-            let mut found = null_extended(input, extended);
-            if extended {
-                found.extend(columns.iter().map(|(id, _)| *id));
-            }
-            found
-        }
-        Relation::Join { kind, left, right, on: _ } => {
-            [null_extended(left, extended), null_extended(right, extended || *kind == JoinKind::Left)].concat()
-        }
-    }
-}
-
-/// Conjuncts that hold for every row of the relation.
-fn always_true(relation: &Relation) -> Vec<Expr> {
-    match relation {
-        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
-        Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
-        Relation::Project { input, columns: _ } => always_true(input),
-        Relation::Join { kind, left, right, on } => {
-            let mut all = always_true(left);
-            if *kind == JoinKind::Inner {
-                all.extend(always_true(right));
-                all.extend(on.iter().flat_map(|e| e.conjuncts().into_iter().cloned()));
-            }
-            all
-        }
-    }
-}
-
-fn scanned_tables(relation: &Relation) -> Vec<TableId> {
-    match relation {
-        Relation::Scan(scan) => vec![scan.table],
-        Relation::Constants(_) => Vec::new(),
-        Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => scanned_tables(input),
-        Relation::Join { kind: _, left, right, on: _ } => [scanned_tables(left), scanned_tables(right)].concat(),
-    }
-}
-
-/// One table is read and a unique key of it lies within the unit and the bare key columns.
-fn unique_within_group(input: &Relation, lineage: &Lineage, keys: &[(Expr, KeyRule)], policy: &Policy) -> bool {
-    let Some(scan) = only_scan(input) else { return false };
-    let table = &policy.tables[scan.table.0];
-    if !matches!(table.protection, Protection::Private(_)) {
-        return false;
-    }
-    table.unique_keys.iter().any(|key| {
-        key.columns.iter().all(|name| {
-            let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-            id.is_some_and(|id| lineage.units.contains(&id) || keys.iter().any(|(e, _)| e.as_column() == Some(id)))
-        })
-    })
 }

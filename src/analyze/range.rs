@@ -12,6 +12,8 @@ pub struct Ranges<'a> {
     pub columns: &'a [ColumnInfo],
     /// Definitions of computed columns.
     pub computed: &'a [(ColumnId, Expr)],
+    /// Where the columns that per-unit steps make lie.
+    pub opaque: &'a [(ColumnId, Interval)],
     /// Conditions that hold for every row: conjuncts of WHERE and FILTER.
     pub conditions: Vec<&'a Expr>,
 }
@@ -67,6 +69,9 @@ impl Ranges<'_> {
     fn column(&self, id: ColumnId) -> Interval {
         if let Some((_, definition)) = self.computed.iter().find(|(computed, _)| *computed == id) {
             return self.of(definition);
+        }
+        if let Some((_, range)) = self.opaque.iter().find(|(made, _)| *made == id) {
+            return *range;
         }
         let info = &self.columns[id.0 as usize];
         let Some((table, position)) = info.origin else { return of_unbounded(&info.data_type) };

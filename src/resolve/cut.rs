@@ -124,7 +124,7 @@ impl Resolver<'_> {
     }
 
     /// GROUP BY: ordinals, output names and expressions; or the items of SELECT DISTINCT.
-    fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<Vec<Key>, Refusal> {
+    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<Vec<Key>, Refusal> {
         let exprs: Vec<&ast::Expr> = match &select.group_by {
             ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs.iter().collect(),
             _ => return Err(Refusal::unsupported("this form of GROUP BY")),
@@ -193,7 +193,7 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
 }
 
 /// PostgreSQL's order: an ordinal; a column in scope; an output name; an expression.
-fn group_expression<'s>(expr: &'s ast::Expr, select: &'s ast::Select, scope: &Scope) -> Result<&'s ast::Expr, Refusal> {
+pub(super) fn group_expression<'s>(expr: &'s ast::Expr, select: &'s ast::Select, scope: &Scope) -> Result<&'s ast::Expr, Refusal> {
     if let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) = expr {
         let position = text.parse::<usize>().ok().filter(|p| (1..=select.projection.len()).contains(p));
         return position

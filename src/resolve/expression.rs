@@ -32,6 +32,8 @@ pub struct Expressions<'a> {
     pub scope: &'a Scope,
     pub columns: &'a [ColumnInfo],
     pub constants: &'a Constants,
+    /// Parts resolved before, by their place in the text.
+    pub given: &'a [(*const ast::Expr, Expr)],
     /// Constants of middle queries, by number: which they are, and their types.
     pub bound: &'a [((usize, usize), Type)],
 }
@@ -56,6 +58,9 @@ impl Expressions<'_> {
 
     fn resolve(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
+        if let Some((_, given)) = self.given.iter().find(|(place, _)| std::ptr::eq(*place, expr)) {
+            return Ok(given.clone());
+        }
         match expr {
             E::Identifier(ident) => self.column(std::slice::from_ref(ident)),
             E::CompoundIdentifier(parts) => self.column(parts),

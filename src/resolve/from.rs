@@ -6,7 +6,7 @@ use super::Resolver;
 use super::catalogue::Function;
 use super::expression::compare;
 use super::middle::Subqueries;
-use super::query::{Environment, Named as Source, item_expr, reserved};
+use super::query::{Environment, Named as Source, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         Ok(Expr::and(conditions))
     }
 
-    fn column_expr(&self, id: ColumnId) -> Expr {
+    pub(super) fn column_expr(&self, id: ColumnId) -> Expr {
         Expr::column(id, self.columns[id.0 as usize].data_type.clone())
     }
 
@@ -143,7 +143,16 @@ impl Resolver<'_> {
                 Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
             ast::TableFactor::Derived { lateral: true, .. } => Err(Refusal::unsupported("LATERAL")),
-            ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.rows_joined(table_with_joins, environment),
+            ast::TableFactor::NestedJoin { table_with_joins, alias } => {
+                let (relation, scope) = self.rows_joined(table_with_joins, environment)?;
+                match alias {
+                    None => Ok((relation, scope)),
+                    Some(alias) => {
+                        let columns = scope.visible().map(|c| Named { merged: false, ..c.clone() }).collect();
+                        Ok((relation, scope_of(columns, Some(alias), String::new())?))
+                    }
+                }
+            }
             _ => Err(Refusal::unsupported("this kind of FROM item")),
         }
     }
@@ -186,12 +195,10 @@ impl Resolver<'_> {
         if extras {
             return refused("this clause");
         }
-        if with.is_some() {
-            return Err(Refusal::unsupported("WITH inside a derived table").hint("Move it to the top of the statement."));
-        }
+        let (_, environment) = self.open_with(with.as_ref(), environment)?;
         match body.as_ref() {
-            ast::SetExpr::Select(select) => self.rows_select(select, environment),
-            ast::SetExpr::Query(inner) => self.rows_query(inner, environment),
+            ast::SetExpr::Select(select) => self.rows_select(select, &environment),
+            ast::SetExpr::Query(inner) => self.rows_query(inner, &environment),
             ast::SetExpr::SetOperation { .. } => Err(Refusal::unsupported("UNION, INTERSECT or EXCEPT")),
             _ => Err(Refusal::unsupported("this kind of derived table")),
         }
@@ -199,51 +206,12 @@ impl Resolver<'_> {
 
     fn rows_select(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
         super::open::check_select(select)?;
-        if super::query::is_aggregated(select) {
+        if super::query::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
         }
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
-        let mut named = Vec::new();
-        let mut computed = Vec::new();
-        for item in &select.projection {
-            match item {
-                ast::SelectItem::Wildcard(options) if *options == ast::WildcardAdditionalOptions::default() => {
-                    named.extend(scope.visible().map(|c| Named { merged: false, ..c.clone() }));
-                }
-                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options)
-                    if *options == ast::WildcardAdditionalOptions::default() =>
-                {
-                    let alias = names_of(name)?.pop().unwrap_or_default();
-                    let item = scope
-                        .items
-                        .iter()
-                        .find(|i| i.alias == alias)
-                        .ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\"")))?;
-                    named.extend(item.columns.iter().map(|c| Named { merged: false, ..c.clone() }));
-                }
-                item => {
-                    let expr = item_expr(item).ok_or_else(|| Refusal::unsupported("this kind of SELECT item"))?;
-                    let value = self.expressions(&scope).value(expr)?;
-                    let name = match item {
-                        ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias)?,
-                        _ => super::naming::column_name(expr),
-                    };
-                    let id = match value.as_column() {
-                        Some(id) => id,
-                        None => {
-                            let info = ColumnInfo { name: name.clone(), data_type: value.data_type.clone(), nullable: true, origin: None };
-                            let id = self.new_column(info);
-                            computed.push((id, value));
-                            id
-                        }
-                    };
-                    named.push(Named { name, id, merged: false });
-                }
-            }
-        }
-        let relation = if computed.is_empty() { relation } else { Relation::Project { input: Box::new(relation), columns: computed } };
-        Ok((relation, named))
+        self.selected(select, relation, &scope)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the analyst's outer query above it. Hidden tables and columns do not exist.
 
 mod aggregate;
+mod apart;
 pub mod catalogs;
 pub mod catalogue;
 mod cut;
@@ -16,6 +17,7 @@ mod probe;
 mod query;
 mod scope;
 mod shape;
+mod step;
 mod tree;
 
 pub use expression::Constants;
@@ -83,6 +85,6 @@ impl Resolver<'_> {
     }
 
     fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions { scope, columns: &self.columns, constants: self.constants, bound: &self.bound }
+        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], bound: &self.bound }
     }
 }

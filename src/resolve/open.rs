@@ -165,7 +165,7 @@ impl Resolver<'_> {
     ) -> Result<ast::TableFactor, Refusal> {
         let own = names_of(name)?.pop().unwrap_or_default();
         let (name, alias) = match self.lookup(name, environment)? {
-            Named::Cte(definition) if definition.opened.is_none() => return Err(Refusal::unsupported("private rows in this place")),
+            Named::Cte(definition) if definition.rows.private => return Err(Refusal::unsupported("private rows in this place")),
             Named::Cte(_) => (name.clone(), alias.cloned()),
             Named::Table(table) if self.is_private(table) => return Err(Refusal::unsupported("private rows in this place")),
             Named::Table(table) => (self.public_name(table), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),

@@ -129,3 +129,11 @@ pub struct Aggregate {
     /// PostgreSQL's result type.
     pub data_type: Type,
 }
+
+impl Aggregate {
+    /// Every expression that it reads, its FILTER among them.
+    pub fn reads(&self) -> Vec<&Expr> {
+        let Self { operation, filter, data_type: _ } = self;
+        operation.arguments().into_iter().chain(filter).collect()
+    }
+}

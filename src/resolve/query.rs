@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::aggregate::contains_aggregate;
+use super::apart::Rows;
 use super::probe;
 use super::scope::{name_of, names_of};
 use super::tree::TableId;
@@ -23,6 +24,8 @@ pub struct Definition {
     pub cte: ast::Cte,
     /// What was in scope where it was defined.
     pub environment: Environment,
+    /// What its rows are. Rows of private tables are used by inlining, never printed.
+    pub rows: Rows,
     /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
     outside: Environment,
@@ -40,8 +43,8 @@ impl Environment {
         None
     }
 
-    fn with(&self, name: String, cte: ast::Cte, opened: Option<ast::Cte>) -> Self {
-        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), opened, outside: self.clone() })))
+    pub(super) fn with(&self, name: String, cte: ast::Cte, rows: Rows, opened: Option<ast::Cte>) -> Self {
+        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), rows, opened, outside: self.clone() })))
     }
 
     /// Every definition in scope, innermost first.
@@ -90,7 +93,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
+    pub(super) fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
         let Some(ast::With { with_token, recursive, cte_tables }) = with else { return Ok((None, environment.clone())) };
         if *recursive {
             return Err(Refusal::unsupported("WITH RECURSIVE"));
@@ -104,14 +107,15 @@ impl Resolver<'_> {
             }
             let name = name_of(&alias.name)?;
             reserved(&name)?;
+            let rows = self.rows_of(query, &environment)?;
             let mut opened = None;
-            if !self.selects_private_rows(query, &environment)? {
+            if !rows.private {
                 let query = Box::new(self.open_query(query, &environment)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
                 opened = Some(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
             }
             kept.extend(opened.clone());
-            environment = environment.with(name, cte.clone(), opened);
+            environment = environment.with(name, cte.clone(), rows, opened);
         }
         let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: false, cte_tables: kept });
         Ok((with, environment))
@@ -132,6 +136,8 @@ impl Resolver<'_> {
                     let opened = self.open_select(select, order_by, environment);
                     self.empty = false;
                     opened?
+                } else if is_aggregated(select) && self.is_step(select, environment)? {
+                    return Err(self.steps_refused());
                 } else if is_aggregated(select) {
                     self.cut_select(select, order_by, environment)?
                 } else {
@@ -187,6 +193,14 @@ impl Resolver<'_> {
         }
     }
 
+    /// Groups that each lie within one unit are rows of that unit still.
+    fn steps_refused(&self) -> Refusal {
+        let unit = &self.policy.privacy.unit;
+        Refusal::denied(format!("rows of one {unit} each are not shown; aggregate over them"))
+            .detail(format!("These groups tell one {unit} from another, so each would be about one {unit} alone."))
+            .hint("Write the query as a derived table and aggregate it, as in SELECT avg(total) FROM (SELECT …, sum(x) AS total FROM … GROUP BY …) AS t.")
+    }
+
     pub(super) fn is_private(&self, table: TableId) -> bool {
         if self.empty {
             return false;
@@ -197,74 +211,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether the query's rows are rows of private tables: selected, filtered and renamed, not aggregated.
+    /// Whether the query's rows are rows of private tables: selected, filtered, renamed and grouped within units.
     pub(super) fn selects_private_rows(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        let mut environment = environment.clone();
-        for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
-            // Only whether it is private is read of this one.
-            let opened = if self.selects_private_rows(&cte.query, &environment)? { None } else { Some(cte.clone()) };
-            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), opened);
-        }
-        self.body_is_private(&query.body, &environment)
-    }
-
-    fn body_is_private(&self, body: &ast::SetExpr, environment: &Environment) -> Result<bool, Refusal> {
-        match body {
-            ast::SetExpr::Select(select) => Ok(self.reads_private(select, environment)? && !is_aggregated(select)),
-            ast::SetExpr::Query(query) => self.selects_private_rows(query, environment),
-            ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
-                Ok(self.body_is_private(left, environment)? || self.body_is_private(right, environment)?)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// Whether FROM holds a private table, at any depth that no release cuts off.
-    pub(super) fn reads_private(&self, select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
-        for ast::TableWithJoins { relation, joins } in &select.from {
-            if self.factor_is_private(relation, environment)? {
-                return Ok(true);
-            }
-            for join in joins {
-                if self.factor_is_private(&join.relation, environment)? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    fn factor_is_private(&self, factor: &ast::TableFactor, environment: &Environment) -> Result<bool, Refusal> {
-        match factor {
-            // Decorations are judged where the table is read; a name with arguments is a function, whose arguments are expressions.
-            ast::TableFactor::Table {
-                name,
-                alias: _,
-                args,
-                with_hints: _,
-                version: _,
-                with_ordinality: _,
-                partitions: _,
-                json_path: _,
-                sample: _,
-                index_hints: _,
-            } => match args {
-                Some(ast::TableFunctionArgs { args: _, settings: _ }) => Ok(false),
-                None => Ok(match self.lookup(name, environment)? {
-                    Named::Cte(definition) => definition.opened.is_none(),
-                    Named::Table(table) => self.is_private(table),
-                }),
-            },
-            ast::TableFactor::Derived { lateral: _, subquery, alias: _, sample: _ } => self.selects_private_rows(subquery, environment),
-            ast::TableFactor::NestedJoin { table_with_joins, alias: _ } => {
-                let mut private = self.factor_is_private(&table_with_joins.relation, environment)?;
-                for join in &table_with_joins.joins {
-                    private |= self.factor_is_private(&join.relation, environment)?;
-                }
-                Ok(private)
-            }
-            _ => Ok(false),
-        }
+        Ok(self.rows_of(query, environment)?.private)
     }
 }
 

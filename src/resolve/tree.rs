@@ -35,10 +35,60 @@ pub struct ColumnInfo {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Relation {
     Scan(Scan),
-    Filter { input: Box<Relation>, predicate: Expr },
-    Project { input: Box<Relation>, columns: Vec<(ColumnId, Expr)> },
-    Join { kind: JoinKind, left: Box<Relation>, right: Box<Relation>, on: Option<Expr> },
+    Filter {
+        input: Box<Relation>,
+        predicate: Expr,
+    },
+    Project {
+        input: Box<Relation>,
+        columns: Vec<(ColumnId, Expr)>,
+    },
+    Join {
+        kind: JoinKind,
+        left: Box<Relation>,
+        right: Box<Relation>,
+        on: Option<Expr>,
+    },
+    /// One row for each combination of the keys, all of one unit: `analyze` adds the unit to the keys where it is not among them.
+    Group {
+        input: Box<Relation>,
+        keys: Vec<ColumnId>,
+        aggregates: Vec<(ColumnId, Aggregate)>,
+    },
     Constants(ConstantRows),
+}
+
+impl Relation {
+    /// The relations it is made of.
+    pub fn inputs(&self) -> Vec<&Relation> {
+        match self {
+            Self::Scan(_) | Self::Constants(_) => Vec::new(),
+            Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } | Self::Group { input, keys: _, aggregates: _ } => vec![input],
+            Self::Join { kind: _, left, right, on: _ } => vec![left, right],
+        }
+    }
+
+    /// The expressions that it evaluates itself.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Self::Scan(_) | Self::Constants(_) => Vec::new(),
+            Self::Filter { input: _, predicate } => vec![predicate],
+            Self::Project { input: _, columns } => columns.iter().map(|(_, expr)| expr).collect(),
+            Self::Join { kind: _, left: _, right: _, on } => on.iter().collect(),
+            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().flat_map(|(_, aggregate)| aggregate.reads()).collect(),
+        }
+    }
+
+    /// The columns that come into being here.
+    pub fn made(&self) -> Vec<ColumnId> {
+        match self {
+            Self::Scan(scan) => scan.columns.clone(),
+            Self::Constants(rows) => rows.columns.clone(),
+            Self::Filter { .. } | Self::Join { .. } => Vec::new(),
+            Self::Project { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().map(|(id, _)| *id).collect(),
+        }
+    }
 }
 
 /// The rows of a middle query, public by the time they are read.

@@ -22,7 +22,8 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
     }
     words.tree(&release.input, 1, &mut lines);
     lines.push(match (release.one_row_per_unit, release.one_row_per_group) {
-        (true, _) => format!("  Rows: one per {unit} (primary key); one pass"),
+        (true, _) if crate::analyze::only_scan(&release.input).is_some() => format!("  Rows: one per {unit} (primary key); one pass"),
+        (true, _) => format!("  Rows: one per {unit} (grouped by it); one pass"),
         (false, true) => {
             format!("  Rows: at most {} per {unit}, one in a group (unique key chooses the clip); clipped", release.lineage.rows_per_unit)
         }
@@ -89,6 +90,14 @@ impl Words<'_> {
                 lines.push(format!("{indent}{kind}{on}"));
                 self.tree(left, depth + 1, lines);
                 self.tree(right, depth + 1, lines);
+            }
+            Relation::Group { input, keys, aggregates } => {
+                let unit = &self.policy.privacy.unit;
+                let keys: Vec<String> = keys.iter().map(|id| self.column(*id)).collect();
+                let made: Vec<String> = aggregates.iter().map(|(id, _)| self.column(*id)).collect();
+                let made = if made.is_empty() { String::new() } else { format!(": {}", made.join(", ")) };
+                lines.push(format!("{indent}Group within each {unit} by {}{made}", keys.join(", ")));
+                self.tree(input, depth + 1, lines);
             }
         }
     }

@@ -95,7 +95,7 @@ impl Expressions<'_> {
         Ok(emitted)
     }
 
-    fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
+    pub(super) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
         self.cells.get(&id).ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a column is not in scope of its relation"))
     }
 

@@ -13,6 +13,7 @@ mod partials;
 mod price;
 mod relation;
 pub mod sql;
+mod step;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
@@ -263,22 +264,11 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 }
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
-    match relation {
-        Relation::Scan(_) | Relation::Constants(_) => {}
-        Relation::Filter { input, predicate } => {
-            needed.extend(predicate.columns());
-            read_by(input, needed);
-        }
-        Relation::Project { input, columns } => {
-            columns.iter().for_each(|(_, e)| needed.extend(e.columns()));
-            read_by(input, needed);
-        }
-        Relation::Join { kind: _, left, right, on } => {
-            on.iter().for_each(|e| needed.extend(e.columns()));
-            read_by(left, needed);
-            read_by(right, needed);
-        }
+    relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
+    if let Relation::Group { input: _, keys, aggregates: _ } = relation {
+        needed.extend(keys);
     }
+    relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 
 fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle], policy: &Policy) -> [u8; 32] {

@@ -56,6 +56,7 @@ impl Relations<'_> {
                 Ok(flat)
             }
             Relation::Join { kind, left, right, on } => self.join(*kind, left, right, on.as_ref()),
+            Relation::Group { input, keys, aggregates } => self.group(input, keys, aggregates),
         }
     }
 
@@ -88,10 +89,15 @@ impl Relations<'_> {
         Ok(left)
     }
 
+    /// A name for the next derived table.
+    pub(super) fn alias(&mut self) -> String {
+        self.derived += 1;
+        format!("d{}", self.derived - 1)
+    }
+
     /// The relation as a derived table, for the side of an outer join that may be missing: its conditions and its computed columns stay inside.
     fn nested(&mut self, flat: Flat) -> Flat {
-        let alias = format!("d{}", self.derived);
-        self.derived += 1;
+        let alias = self.alias();
         let mut projection = Vec::new();
         let mut cells = HashMap::new();
         let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
@@ -131,6 +137,11 @@ fn scanned(alias: &str, column: &Column) -> Cell {
             known: Interval::ALL,
         };
     }
+    typed(raw, data_type)
+}
+
+/// A column of which only the type is known.
+pub(super) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
     let limit = of_type(data_type);
     let clamp = match data_type {
         // Integers cannot leave their type; numerics and floats hold NaN and infinities, dates hold infinities and years no arithmetic survives.

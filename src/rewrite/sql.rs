@@ -185,6 +185,15 @@ pub fn aggregate(function: &str, argument: Option<ast::Expr>, filter: Option<ast
     ast::Expr::Function(call)
 }
 
+/// The same aggregate over distinct arguments.
+pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
+    let ast::Expr::Function(mut call) = aggregate else { return aggregate };
+    if let ast::FunctionArguments::List(list) = &mut call.args {
+        list.duplicate_treatment = Some(ast::DuplicateTreatment::Distinct);
+    }
+    ast::Expr::Function(call)
+}
+
 /// A window call over `PARTITION BY partition ORDER BY order`.
 pub fn over(function: &str, arguments: Vec<ast::Expr>, partition: ast::Expr, order: Vec<ast::Expr>) -> ast::Expr {
     let mut call = function_of(function, arguments);

@@ -7,6 +7,7 @@ mod grammar;
 mod mutants;
 mod named;
 mod random;
+mod steps;
 mod total;
 mod world;
 

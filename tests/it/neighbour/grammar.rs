@@ -1,6 +1,7 @@
 //! Random queries of the language in scope, weighted so that most of them plan.
 
 use super::random::Random;
+use super::steps::step;
 
 /// One query over one of the shapes of FROM.
 pub fn query(random: &mut Random) -> String {
@@ -34,7 +35,8 @@ const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, coun
 /// WITH, FROM, and the aliases that show all data columns (public ones show none).
 fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
     let none = String::new;
-    match random.below(17) {
+    let depth = random.below(3);
+    match random.below(22) {
         0 | 1 => (none(), "people p".to_owned(), vec!["p"]),
         2 | 3 => (none(), "visits v".to_owned(), vec!["v"]),
         4 => (none(), "items i".to_owned(), vec!["i"]),
@@ -46,9 +48,12 @@ fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
         10 => (none(), "visits v LEFT JOIN notes n ON v.town = n.code".to_owned(), vec!["v"]),
         11 => (none(), "(SELECT * FROM visits WHERE ni > -3) AS v".to_owned(), vec!["v"]),
         12 => ("WITH v AS (SELECT * FROM visits WHERE i4 IS NOT NULL) ".to_owned(), "v".to_owned(), vec!["v"]),
+        14..=16 => (none(), format!("({}) v", step(random, depth)), vec!["v"]),
+        17 => (none(), format!("people p LEFT JOIN ({}) v ON v.person = p.id", step(random, depth)), vec!["p", "v"]),
+        18 => (format!("WITH w AS ({}) ", step(random, depth)), "w v JOIN w p ON v.person = p.person AND v.ni = p.ni".to_owned(), vec!["v", "p"]),
         13 => (none(), "people p JOIN visits v ON v.person = p.id JOIN items i ON i.visit = v.id".to_owned(), vec!["p", "v", "i"]),
-        14 => (none(), format!("visits v JOIN ({MIDDLE}) m ON m.kd = v.kd"), vec!["v", "m"]),
-        15 => (none(), format!("people p LEFT JOIN ({MIDDLE} ORDER BY count(*) DESC LIMIT 3) m ON m.i4 < p.i4"), vec!["p", "m"]),
+        19 => (none(), format!("visits v JOIN ({MIDDLE}) m ON m.kd = v.kd"), vec!["v", "m"]),
+        20 => (none(), format!("people p LEFT JOIN ({MIDDLE} ORDER BY count(*) DESC LIMIT 3) m ON m.i4 < p.i4"), vec!["p", "m"]),
         _ => {
             let inner = "SELECT x.*, coalesce(x.i4, 3) AS made, x.f8 * 2 AS doubled FROM visits x WHERE x.ni <> 2";
             (none(), format!("people p LEFT JOIN ({inner}) v ON v.person = p.id"), vec!["p", "v"])
@@ -263,7 +268,7 @@ impl Grammar<'_> {
 
     pub fn aggregate(&mut self) -> String {
         let unit = match self.aliases[0] {
-            "p" => Some("p.id"),
+            "p" if self.aliases.len() < 2 || self.aliases[1] != "p" => Some("p.id"),
             "v" => Some("v.person"),
             _ => None,
         };

@@ -159,6 +159,32 @@ async fn lossy_unit_equality() {
     );
 }
 
+/// Groups by a key that only determines the unit, or after a join that multiplies it, are each one unit's; removing a unit moves no other's group.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_lie_within_one_unit() {
+    let world = world().await;
+    for sql in [
+        "SELECT sum(n) FROM (SELECT i.visit, count(*)::int AS n FROM items i GROUP BY i.visit) g WHERE n < 9",
+        "SELECT n, count(*) FROM (SELECT v.id, sum(v.ni)::int AS n FROM visits v JOIN notes o ON o.code = v.town GROUP BY v.id) g GROUP BY n",
+        "SELECT avg(i4) FROM (SELECT DISTINCT v.i4, p.id FROM people p LEFT JOIN visits v ON v.person = p.id) d",
+        "SELECT count(*) FROM (SELECT p.id, p.i4, count(*) FROM people p GROUP BY p.id HAVING p.i4 > 0) g",
+    ] {
+        let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let release = &plan.releases()[0];
+        let text = release.sql().unwrap();
+        let whole = world.run(text, release.keys().len()).await.unwrap();
+        nobody(&world, release, text).await.unwrap();
+        for unit in [7, 8, 9] {
+            unit_within(&world, release, text, &whole, unit).await.unwrap();
+        }
+    }
+    // The null-extended side's person is no unit: everybody without a visit is in one group, so the groups are a release.
+    let sql = "SELECT sum(n) FROM (SELECT v.person, count(*)::int AS n FROM people p LEFT JOIN visits v ON v.person = p.id GROUP BY v.person) g";
+    assert_eq!(world.plan_under(sql, Accounting::Gdp, 1.0).unwrap().releases()[0].keys().len(), 1);
+    refused(&world, "SELECT person, count(*) FROM visits GROUP BY person");
+    refused(&world, "SELECT DISTINCT * FROM visits");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn null_partition_after_left_join() {
     let world = world().await;

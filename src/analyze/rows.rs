@@ -1,0 +1,81 @@
+//! What holds for every row of a relation: definitions, conditions, NULLs of outer joins, tables read.
+
+use super::label::{Lineage, only_scan};
+use crate::policy::{Policy, Protection};
+use crate::resolve::{ColumnId, Expr, JoinKind, Relation, TableId};
+
+/// Definitions of the columns that derived tables compute of the row alone.
+pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
+    let mut found: Vec<(ColumnId, Expr)> = relation.inputs().into_iter().flat_map(computed_columns).collect();
+    match relation {
+        Relation::Project { input: _, columns } => found.extend(columns.iter().cloned()),
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Join { .. } | Relation::Group { .. } => {}
+    }
+    found
+}
+
+/// Columns that an outer join may fill with NULL.
+pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
+    let mut found = if extended { relation.made() } else { Vec::new() };
+    match relation {
+        Relation::Join { kind, left, right, on: _ } => {
+            found.extend(null_extended(left, extended));
+            found.extend(null_extended(right, extended || *kind == JoinKind::Left));
+        }
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {
+            found.extend(relation.inputs().into_iter().flat_map(|input| null_extended(input, extended)));
+        }
+    }
+    found
+}
+
+/// Conjuncts that hold for every row of the relation.
+pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
+    match relation {
+        Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
+        Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
+        // What holds for every row of a group holds for the group's keys.
+        Relation::Project { input, columns: _ } | Relation::Group { input, keys: _, aggregates: _ } => always_true(input),
+        Relation::Join { kind, left, right, on } => {
+            let mut all = always_true(left);
+            if *kind == JoinKind::Inner {
+                all.extend(always_true(right));
+                all.extend(on.iter().flat_map(|e| e.conjuncts().into_iter().cloned()));
+            }
+            all
+        }
+    }
+}
+
+pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
+    match relation {
+        Relation::Scan(scan) => vec![scan.table],
+        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Group { .. } => {
+            relation.inputs().into_iter().flat_map(scanned_tables).collect()
+        }
+    }
+}
+
+/// One private table is read, and a whole unique key of it is among the columns that `holds` names.
+pub(super) fn holds_unique_key(input: &Relation, policy: &Policy, holds: impl Fn(ColumnId) -> bool) -> bool {
+    let Some(scan) = only_scan(input) else { return false };
+    let table = &policy.tables[scan.table.0];
+    if !matches!(table.protection, Protection::Private(_)) {
+        return false;
+    }
+    table.unique_keys.iter().any(|key| {
+        key.columns.iter().all(|name| {
+            let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
+            id.is_some_and(&holds)
+        })
+    })
+}
+
+/// One row a unit by construction: the last step groups by the unit alone, and nothing above it multiplies rows.
+pub(super) fn grouped_by_unit(relation: &Relation, lineage: &Lineage) -> bool {
+    match relation {
+        Relation::Group { input: _, keys, aggregates: _ } => matches!(keys.as_slice(), [key] if lineage.units.contains(key)),
+        Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => grouped_by_unit(input, lineage),
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Join { .. } => false,
+    }
+}

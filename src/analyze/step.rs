@@ -1,0 +1,80 @@
+//! Steps within one unit: which keys and aggregates are functions of the set of a unit's rows, and where their results lie.
+
+use super::interval::Interval;
+use super::range::Ranges;
+use crate::catalog::Type;
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+use crate::resolve::{Aggregate, ColumnInfo, Expr, Operation, Spread};
+
+/// Refuses a key whose spelling among equal values is one row's choice.
+///
+/// # Errors
+/// 0A000, by the key's type.
+pub(super) fn check_key(key: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+    match &key.data_type {
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Uuid => Ok(()),
+        Type::Date | Type::Timestamp | Type::Timestamptz => Ok(()),
+        Type::Text | Type::Varchar(_) if is_deterministic(key, policy, columns) => Ok(()),
+        Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
+        Type::Char(_) | Type::Interval | Type::Other { .. } => {
+            let name = crate::resolve::literal::type_name(&key.data_type);
+            Err(Refusal::unsupported(format!("GROUP BY a value of type {name}")).hint("Cast it to text, or group by another column."))
+        }
+    }
+}
+
+/// Every text column read has a collation under which equal means the same bytes.
+fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> bool {
+    expr.columns().iter().all(|id| match columns[id.0 as usize].origin {
+        Some((table, position)) => policy.tables[table.0].columns[position].deterministic_collation,
+        None => true,
+    })
+}
+
+/// Refuses an aggregate that shows one of several equal values.
+///
+/// # Errors
+/// 0A000 for a least or greatest text under a collation that takes unlike spellings for equal.
+pub(super) fn check_aggregate(aggregate: &Aggregate, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+    match &aggregate.operation {
+        Operation::Extreme { value, end: _ } if !is_deterministic(value, policy, columns) => {
+            Err(Refusal::unsupported("MIN or MAX of a column whose collation takes unlike spellings for equal"))
+        }
+        Operation::Extreme { value, end: _ } if matches!(value.data_type, Type::Char(_) | Type::Interval | Type::Other { .. }) => {
+            let name = crate::resolve::literal::type_name(&value.data_type);
+            Err(Refusal::unsupported(format!("MIN or MAX of a value of type {name}")))
+        }
+        Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_) => Ok(()),
+        Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
+        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode(_) => {
+            Err(Refusal::unsupported("this aggregate within one group of rows"))
+        }
+    }
+}
+
+/// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips only.
+pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> Interval {
+    let rows = rows as f64;
+    match &aggregate.operation {
+        // A group that nobody is in is no group.
+        Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
+        Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => Interval::new(0.0, rows),
+        Operation::Sum(value) => {
+            let one = ranges.of(value);
+            Interval::new(if one.lo < 0.0 { one.lo * rows } else { one.lo }, if one.hi > 0.0 { one.hi * rows } else { one.hi })
+        }
+        Operation::Average(value) | Operation::Extreme { value, end: _ } | Operation::Quantile { value, fractions: _, continuous: _ } => {
+            ranges.of(value)
+        }
+        Operation::Variance { value, kind } => {
+            let one = ranges.of(value);
+            let spread = one.hi - one.lo;
+            match kind {
+                Spread::VariancePopulation | Spread::VarianceSample => Interval::new(0.0, spread * spread),
+                Spread::DeviationPopulation | Spread::DeviationSample => Interval::new(0.0, spread),
+            }
+        }
+        Operation::Paired { .. } | Operation::Mode(_) | Operation::Truth { .. } => Interval::ALL,
+    }
+}

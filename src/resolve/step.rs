@@ -1,0 +1,301 @@
+//! Steps within one unit: GROUP BY and DISTINCT whose groups each lie in one unit give rows of that unit, not a release.
+
+use sqlparser::ast;
+
+use super::Resolver;
+use super::aggregate::{aggregate, aggregate_name};
+use super::cut::is_distinct_rows;
+use super::expression::Expressions;
+use super::operation::{Aggregate, Operation};
+use super::query::item_expr;
+use super::scope::{Named, Scope, name_of, names_of};
+use super::tree::{ColumnId, ColumnInfo, Expr, Node, Relation};
+use crate::catalog::Type;
+use crate::refusal::{Refusal, sqlstate};
+
+/// Parts of an expression that were resolved before it, by their place in the text: aggregates of a group.
+pub(super) type Given = Vec<(*const ast::Expr, Expr)>;
+
+/// Columns with their definitions.
+type Computed = Vec<(ColumnId, Expr)>;
+
+/// One GROUP BY while its SELECT is resolved.
+struct Grouping {
+    keys: Vec<(Expr, ColumnId)>,
+    aggregates: Vec<(ColumnId, Aggregate)>,
+}
+
+impl Resolver<'_> {
+    /// SELECT over rows: filtered rows, or one row for each group within a unit.
+    pub(super) fn selected(&mut self, select: &ast::Select, relation: Relation, scope: &Scope) -> Result<(Relation, Vec<Named>), Refusal> {
+        if is_distinct_rows(select) {
+            let (relation, named) = self.projected(select, relation, scope, &Vec::new(), None)?;
+            return Ok((distinct(relation, &named), named));
+        }
+        if !super::query::is_aggregated(select) {
+            return self.projected(select, relation, scope, &Vec::new(), None);
+        }
+        let (relation, named) = self.grouped(select, relation, scope)?;
+        match &select.distinct {
+            None | Some(ast::Distinct::All) => Ok((relation, named)),
+            Some(ast::Distinct::Distinct) => Ok((distinct(relation, &named), named)),
+            Some(ast::Distinct::On(_)) => Err(Refusal::unsupported("DISTINCT ON over grouped rows")),
+        }
+    }
+
+    fn grouped(&mut self, select: &ast::Select, relation: Relation, scope: &Scope) -> Result<(Relation, Vec<Named>), Refusal> {
+        let mut relation = relation;
+        let mut grouping = Grouping { keys: Vec::new(), aggregates: Vec::new() };
+        let mut computed = Vec::new();
+        for key in self.keys(select, scope)? {
+            let id = match key.expr.as_column() {
+                Some(id) => id,
+                None => {
+                    let id = self.new_column(made(&key.text, &key.expr.data_type, true));
+                    computed.push((id, key.expr.clone()));
+                    id
+                }
+            };
+            grouping.keys.push((key.expr, id));
+        }
+        if !computed.is_empty() {
+            relation = Relation::Project { input: Box::new(relation), columns: computed };
+        }
+        let mut given = Given::new();
+        for expr in select.projection.iter().filter_map(item_expr).chain(&select.having) {
+            self.aggregates_in(expr, scope, &mut grouping, &mut given)?;
+        }
+        let having = select.having.as_ref().map(|h| self.expressions_given(scope, &given).condition(h, "HAVING")).transpose()?;
+        let having = having.map(|h| grouping.regrouped(h, self)).transpose()?;
+        let (items, named) = self.items(select, scope, &given, Some(&mut grouping))?;
+        let Grouping { keys, aggregates } = grouping;
+        let mut relation = Relation::Group { input: Box::new(relation), keys: keys.into_iter().map(|(_, id)| id).collect(), aggregates };
+        if let Some(predicate) = having {
+            relation = Relation::Filter { input: Box::new(relation), predicate };
+        }
+        Ok((computing(relation, items), named))
+    }
+
+    fn projected(
+        &mut self,
+        select: &ast::Select,
+        relation: Relation,
+        scope: &Scope,
+        given: &Given,
+        grouping: Option<&mut Grouping>,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
+        let (items, named) = self.items(select, scope, given, grouping)?;
+        Ok((computing(relation, items), named))
+    }
+
+    /// The SELECT list: what must be computed for it, and its names.
+    fn items(
+        &mut self,
+        select: &ast::Select,
+        scope: &Scope,
+        given: &Given,
+        mut grouping: Option<&mut Grouping>,
+    ) -> Result<(Computed, Vec<Named>), Refusal> {
+        let mut named: Vec<Named> = Vec::new();
+        let mut computed = Computed::new();
+        for item in &select.projection {
+            let (values, name) = match item {
+                ast::SelectItem::Wildcard(options) if *options == ast::WildcardAdditionalOptions::default() => {
+                    (scope.visible().map(|c| (c.name.clone(), self.column_expr(c.id))).collect(), None)
+                }
+                ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options)
+                    if *options == ast::WildcardAdditionalOptions::default() =>
+                {
+                    let alias = names_of(name)?.pop().unwrap_or_default();
+                    let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""));
+                    let item = scope.items.iter().find(|i| i.alias == alias).ok_or_else(missing)?;
+                    (item.columns.iter().map(|c| (c.name.clone(), self.column_expr(c.id))).collect::<Vec<_>>(), None)
+                }
+                item => {
+                    let expr = item_expr(item).ok_or_else(|| Refusal::unsupported("this kind of SELECT item"))?;
+                    let name = match item {
+                        ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias)?,
+                        _ => super::naming::column_name(expr),
+                    };
+                    (vec![(name.clone(), self.expressions_given(scope, given).value(expr)?)], Some(name))
+                }
+            };
+            for (own, value) in values {
+                let value = match grouping.as_deref_mut() {
+                    Some(grouping) => grouping.regrouped(value, self)?,
+                    None => value,
+                };
+                let id = value.as_column().unwrap_or_else(|| {
+                    let id = self.new_column(made(&own, &value.data_type, true));
+                    computed.push((id, value));
+                    id
+                });
+                named.push(Named { name: name.clone().unwrap_or(own), id, merged: false });
+            }
+        }
+        Ok((computed, named))
+    }
+
+    pub(super) fn expressions_given<'s>(&'s self, scope: &'s Scope, given: &'s Given) -> Expressions<'s> {
+        Expressions { given, ..self.expressions(scope) }
+    }
+
+    /// Resolves every aggregate call in `expr`, outside subqueries.
+    fn aggregates_in(&mut self, expr: &ast::Expr, scope: &Scope, grouping: &mut Grouping, given: &mut Given) -> Result<(), Refusal> {
+        struct Search<'v, 'r> {
+            resolver: &'v mut Resolver<'r>,
+            scope: &'v Scope,
+            grouping: &'v mut Grouping,
+            given: &'v mut Given,
+            depth: usize,
+        }
+        impl ast::Visitor for Search<'_, '_> {
+            type Break = Refusal;
+            fn pre_visit_query(&mut self, _: &ast::Query) -> std::ops::ControlFlow<Refusal> {
+                self.depth += 1;
+                std::ops::ControlFlow::Continue(())
+            }
+            fn post_visit_query(&mut self, _: &ast::Query) -> std::ops::ControlFlow<Refusal> {
+                self.depth -= 1;
+                std::ops::ControlFlow::Continue(())
+            }
+            fn post_visit_expr(&mut self, expr: &ast::Expr) -> std::ops::ControlFlow<Refusal> {
+                if let ast::Expr::Function(function) = expr
+                    && self.depth == 0
+                    && aggregate_name(function).is_some()
+                {
+                    match self.resolver.aggregate_within(function, self.scope, self.grouping) {
+                        Ok(value) => self.given.push((std::ptr::from_ref(expr), value)),
+                        Err(refusal) => return std::ops::ControlFlow::Break(refusal),
+                    }
+                }
+                std::ops::ControlFlow::Continue(())
+            }
+        }
+        match ast::Visit::visit(expr, &mut Search { resolver: self, scope, grouping, given, depth: 0 }) {
+            std::ops::ControlFlow::Continue(()) => Ok(()),
+            std::ops::ControlFlow::Break(refusal) => Err(refusal),
+        }
+    }
+
+    /// One aggregate over a group, as a column of the group's row.
+    fn aggregate_within(&mut self, function: &ast::Function, scope: &Scope, grouping: &mut Grouping) -> Result<Expr, Refusal> {
+        let name = aggregate_name(function).unwrap_or_default();
+        let found = aggregate(function, &self.expressions(scope))?;
+        let result = found.data_type.clone();
+        let exact = exact(found, &name)?;
+        let id = match grouping.aggregates.iter().find(|(_, a)| *a == exact) {
+            Some((id, _)) => *id,
+            None => {
+                let id = self.new_column(made(&name, &exact.data_type, !is_count(&exact.operation)));
+                grouping.aggregates.push((id, exact.clone()));
+                id
+            }
+        };
+        Ok(Expr::column(id, exact.data_type).cast(result))
+    }
+}
+
+impl Grouping {
+    /// An expression over the rows below as one over the groups: keys and aggregates are columns, nothing else is left.
+    fn regrouped(&mut self, expr: Expr, resolver: &Resolver<'_>) -> Result<Expr, Refusal> {
+        if let Some((_, id)) = self.keys.iter().find(|(key, _)| *key == expr) {
+            return Ok(Expr::column(*id, expr.data_type));
+        }
+        let Expr { node, data_type } = expr;
+        let mut all = |exprs: Vec<Expr>| exprs.into_iter().map(|e| self.regrouped(e, resolver)).collect::<Result<Vec<_>, _>>();
+        let node = match node {
+            Node::Column(id) => {
+                if !self.holds(id) && !self.depends(id, resolver) {
+                    let name = &resolver.columns[id.0 as usize].name;
+                    let message = format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
+                    return Err(Refusal::new(sqlstate::GROUPING_ERROR, message));
+                }
+                Node::Column(id)
+            }
+            Node::Literal(value) => Node::Literal(value),
+            Node::Constant(id) => Node::Constant(id),
+            Node::Call { function, arguments } => Node::Call { function, arguments: all(arguments)? },
+            Node::Cast(inner) => Node::Cast(Box::new(self.regrouped(*inner, resolver)?)),
+            Node::Case { branches, otherwise } => {
+                let mut regrouped = Vec::with_capacity(branches.len());
+                for (condition, result) in branches {
+                    regrouped.push((self.regrouped(condition, resolver)?, self.regrouped(result, resolver)?));
+                }
+                let otherwise = otherwise.map(|e| self.regrouped(*e, resolver).map(Box::new)).transpose()?;
+                Node::Case { branches: regrouped, otherwise }
+            }
+        };
+        Ok(Expr { node, data_type })
+    }
+
+    fn holds(&self, id: ColumnId) -> bool {
+        self.keys.iter().any(|(_, key)| *key == id) || self.aggregates.iter().any(|(made, _)| *made == id)
+    }
+
+    /// A column of a table whose whole primary key is among the keys: then it is one more key, as PostgreSQL allows.
+    fn depends(&mut self, id: ColumnId, resolver: &Resolver<'_>) -> bool {
+        let info = &resolver.columns[id.0 as usize];
+        let Some((table, position)) = info.origin else { return false };
+        let table = &resolver.policy.tables[table.0];
+        // A scan's columns are numbered in the table's order.
+        let Some(first) = id.0.checked_sub(position as u32) else { return false };
+        let is_key = |name: &String| {
+            let at = table.columns.iter().position(|c| &c.name == name);
+            at.is_some_and(|at| self.keys.iter().any(|(_, key)| key.0 == first + at as u32))
+        };
+        let depends = table.unique_keys.iter().any(|key| key.primary && key.columns.iter().all(is_key));
+        if depends {
+            self.keys.push((Expr::column(id, info.data_type.clone()), id));
+        }
+        depends
+    }
+}
+
+/// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum has no order.
+fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
+    let Aggregate { operation, filter, data_type } = aggregate;
+    let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
+    let numeric = Type::Numeric(None);
+    let (operation, data_type) = match operation {
+        Operation::Sum(argument) if argument.data_type == Type::Float4 => {
+            return Err(Refusal::unsupported(format!("{name}() of type real within one group of rows")).hint("Cast the value to double precision."));
+        }
+        Operation::Sum(value) if is_float(&value) => (Operation::Sum(value.cast(numeric.clone())), numeric),
+        Operation::Average(value) if is_float(&value) => (Operation::Average(value.cast(numeric.clone())), numeric),
+        Operation::Variance { value, kind } if is_float(&value) => (Operation::Variance { value: value.cast(numeric.clone()), kind }, numeric),
+        Operation::Quantile { .. } | Operation::Mode(_) | Operation::Paired { .. } => {
+            return Err(Refusal::unsupported(format!("{name}() within one group of rows"))
+                .hint("COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, VARIANCE and STDDEV are computed within one unit's rows."));
+        }
+        other @ (Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_)) => {
+            (other, data_type)
+        }
+        other @ (Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. }) => (other, data_type),
+    };
+    Ok(Aggregate { operation, filter, data_type })
+}
+
+fn is_count(operation: &Operation) -> bool {
+    matches!(operation, Operation::CountRows | Operation::Count(_) | Operation::Distinct(_))
+}
+
+/// A column that no table holds.
+pub(super) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
+    ColumnInfo { name: name.to_owned(), data_type: data_type.clone(), nullable, origin: None }
+}
+
+fn computing(relation: Relation, columns: Vec<(ColumnId, Expr)>) -> Relation {
+    if columns.is_empty() { relation } else { Relation::Project { input: Box::new(relation), columns } }
+}
+
+/// Each combination of the columns once.
+fn distinct(relation: Relation, named: &[Named]) -> Relation {
+    let mut keys: Vec<ColumnId> = Vec::new();
+    for column in named {
+        if !keys.contains(&column.id) {
+            keys.push(column.id);
+        }
+    }
+    Relation::Group { input: Box::new(relation), keys, aggregates: Vec::new() }
+}

@@ -1,0 +1,10 @@
+SELECT avg(total) FROM (SELECT woman_id, sum(hourly_wage) AS total FROM nls.interviews GROUP BY woman_id) AS per_woman;
+
+SELECT n, count(*) FROM (SELECT woman_id, count(*) AS n FROM nls.interviews WHERE hourly_wage > 10 GROUP BY 1 HAVING count(*) >= 2) AS t GROUP BY n ORDER BY n;
+
+SELECT year, avg(top) FROM (SELECT woman_id, year, max_wage AS top FROM (SELECT woman_id, year, sum(hourly_wage) AS max_wage FROM nls.interviews GROUP BY woman_id, year) AS a) AS b GROUP BY year;
+
+WITH each AS (SELECT DISTINCT woman_id, industry_code FROM nls.interviews)
+SELECT w.race, count(*) FROM each JOIN nls.women AS w USING (woman_id) GROUP BY w.race;
+
+SELECT avg(per) FROM (SELECT woman_id, sum(hours) / count(*) AS per FROM (SELECT woman_id, year / 10 AS decade, sum(hours_per_week) AS hours FROM nls.interviews GROUP BY 1, 2) AS d GROUP BY woman_id) AS e

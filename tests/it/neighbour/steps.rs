@@ -1,0 +1,73 @@
+//! Random steps within one unit: derived tables that group, deduplicate or rank a person's rows, over each other.
+
+use super::grammar::Grammar;
+use super::random::Random;
+
+/// The text of a derived table over visits that shows `person` and every data column, made by `depth` steps and one more.
+pub fn step(random: &mut Random, depth: usize) -> String {
+    let base = if depth == 0 {
+        random.pick(&["visits x", "visits x", "(SELECT * FROM visits WHERE i4 > 1) x", "visits x LEFT JOIN towns t ON t.code = x.town"]).to_owned()
+    } else {
+        format!("({}) x", step(random, depth - 1))
+    };
+    let mut grammar = Grammar { random, aliases: vec!["x"] };
+    let condition = if grammar.random.once_in(3) { format!(" WHERE {}", grammar.condition(1)) } else { String::new() };
+    match grammar.random.below(6) {
+        0 => format!("SELECT DISTINCT x.person, {} FROM {base}{condition}", list(|name| format!("x.{name}"))),
+        _ => grouped(&mut grammar, &base, &condition),
+    }
+}
+
+const NAMES: [&str; 20] = ["s2", "i4", "j4", "i8", "j8", "n2", "nn", "nb", "f8", "g8", "f4", "b", "tx", "vc", "kd", "d", "dd", "ts", "tt", "ni"];
+
+fn list(of: impl Fn(&str) -> String) -> String {
+    NAMES.iter().map(|name| format!("{} AS {name}", of(name))).collect::<Vec<_>>().join(", ")
+}
+
+fn grouped(grammar: &mut Grammar<'_>, base: &str, condition: &str) -> String {
+    let keys: Vec<&str> = (0..grammar.random.below(3)).map(|_| grammar.random.pick(&["kd", "b", "i4", "tx", "nn", "g8", "d", "tt", "f4"])).collect();
+    let filter = if grammar.random.once_in(3) { format!(" FILTER (WHERE {})", grammar.condition(1)) } else { String::new() };
+    let (i, n, f) = (grammar.integer(1), grammar.numeric(1), grammar.float(1));
+    let having = match grammar.random.below(4) {
+        0 => " HAVING count(*) > 1".to_owned(),
+        1 => format!(" HAVING sum(x.ni) <> {}", grammar.random.below(3)),
+        _ => String::new(),
+    };
+    let variant = grammar.random.below(6);
+    let made = |name: &str| {
+        if keys.contains(&name) {
+            return format!("x.{name}");
+        }
+        match name {
+            "tx" if variant < 3 => "max(x.tx)".to_owned(),
+            "dd" if variant < 2 => "min(x.dd)".to_owned(),
+            "tt" if variant < 2 => "max(x.tt)".to_owned(),
+            "nn" if variant % 3 == 1 => "min(x.nn)".to_owned(),
+            "g8" if variant % 3 == 1 => "max(x.g8)".to_owned(),
+            "f8" if variant % 3 == 2 => "stddev_samp(x.f8)".to_owned(),
+            "nb" if variant % 3 == 2 => format!("variance({n})"),
+            "b" if variant % 3 == 2 => "bool_and(x.b)".to_owned(),
+            "i8" if variant % 3 == 2 => format!("max({i}){filter}"),
+            "j8" if variant % 3 == 2 => "count(DISTINCT (x.tx, x.nn))".to_owned(),
+            "s2" => "count(x.d)::smallint".to_owned(),
+            "i4" => format!("(count(*){filter})::int"),
+            "j4" => format!("sum({i}){filter}::int"),
+            "i8" => format!("count({f}){filter}"),
+            "j8" => "sum(x.j4)".to_owned(),
+            "n2" => format!("sum({n})"),
+            "nn" => format!("avg({n}){filter}"),
+            "nb" => "sum(x.nb) / count(*)".to_owned(),
+            "f8" => format!("sum({f}){filter}"),
+            "g8" => format!("avg({f})"),
+            "f4" => "avg(x.f4)".to_owned(),
+            "b" => "count(DISTINCT x.tx) > 1".to_owned(),
+            "tx" | "vc" => format!("count(DISTINCT x.{name})::text"),
+            "kd" => "CASE WHEN count(*) > 2 THEN 'a' WHEN count(x.b) > 0 THEN 'b' END".to_owned(),
+            "d" | "dd" => "CASE WHEN count(x.dd) > 0 THEN date '2000-05-05' + count(*)::int END".to_owned(),
+            "ts" | "tt" => "CASE WHEN count(x.ts) > 1 THEN timestamp '2000-02-02 01:02:03' END".to_owned(),
+            _ => format!("(count(DISTINCT x.{}) - 2)::int", ["nn", "g8", "f4", "dd"][name.len() % 4]),
+        }
+    };
+    let keyed: String = keys.iter().map(|key| format!(", x.{key}")).collect();
+    format!("SELECT x.person, {} FROM {base}{condition} GROUP BY x.person{keyed}{having}", list(made))
+}
