@@ -55,7 +55,7 @@ fn current_user(function: &ast::Function) -> ast::Expr {
     ast::Expr::Function(ast::Function { name: ast::ObjectName::from(vec![ast::Ident::new("current_user")]), ..function.clone() })
 }
 
-fn literal(expr: &ast::Expr) -> Option<&str> {
+pub(super) fn literal(expr: &ast::Expr) -> Option<&str> {
     match expr {
         ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text), span: _ }) => {
             Some(text)

@@ -40,7 +40,7 @@ pub(super) fn survey(query: &ast::Query, policy: &Policy, search_path: &[String]
     })
 }
 
-/// Names of common table expressions, wherever they are in scope: the shadow holds no private row, so that the wrong sort would be a wrong refusal at worst.
+/// Names of common table expressions, wherever they are in scope.
 struct WithNames<'a>(&'a mut BTreeSet<String>);
 
 impl ast::Visitor for WithNames<'_> {
@@ -72,7 +72,8 @@ impl Survey<'_> {
         let shown = names.join(".");
         let listed = |schema: &str, table: &str| self.policy.tables.iter().any(|t| t.schema == schema && t.name == table);
         match names.as_slice() {
-            [table] if self.with_names.contains(table) => {}
+            // A name of both kinds counts as the table: the shadow's empty twin must not answer for it.
+            [table] if self.with_names.contains(table) && !self.search_path.iter().any(|schema| listed(schema, table)) => {}
             // As in PostgreSQL, pg_catalog comes before the search path.
             [table] if is_catalog_relation(table) => self.catalogs.push(shown),
             [table] if self.search_path.iter().any(|schema| listed(schema, table)) => self.tables.push(shown),

@@ -82,8 +82,8 @@ equal "crosstab" 'SELECT race, college_graduate, count(*) FROM nls.women GROUP B
 equal "gset" 'SELECT count(*) AS n FROM nls.women \gset
 \echo :n'
 step "tables" "$veiled" '\dt nls.*' ' nls    | industries  | table | postgres' ' nls    | women       | table | postgres' '(4 rows)'
-step "a table" "$veiled" '\d nls.interviews' ' woman_id         | integer  |           | not null |' 'Foreign-key constraints:' 'REFERENCES nls.women(woman_id)'
-step "a table in full" "$veiled" '\d+ nls.women' ' woman_id         | integer  |           | not null |         | plain   |' '"women_pkey" PRIMARY KEY, btree (woman_id)' 'Access method: heap'
+step "a table" "$veiled" '\d nls.interviews' ' woman_id         | integer      |           | not null |' 'Foreign-key constraints:' 'REFERENCES nls.women(woman_id)'
+step "a table in full" "$veiled" '\d+ nls.women' ' woman_id         | integer  |           | not null |         | plain    |' '"women_pkey" PRIMARY KEY, btree (woman_id)' 'Access method: heap'
 step "nothing hidden" "$veiled" '\d nls.nothing' 'Did not find any relation named "nls.nothing".'
 step "schemas" "$veiled" '\dn' ' nls    | postgres' ' public | '
 step "databases" "$veiled" '\l' ' nls       | postgres' ' template0 | postgres'

@@ -1,6 +1,6 @@
 //! Nothing but the shown schema can be reached.
 
-use pgveil::engine::{Format, Service};
+use pgveil::engine::{Asker, Format, Service};
 use pgveil::parse::{Statement, parse};
 use tokio_util::sync::CancellationToken;
 
@@ -8,10 +8,14 @@ use super::shop::Shop;
 
 /// Rows as text; an error by its SQLSTATE and message.
 async fn ask(shop: &Shop, sql: &str) -> Result<Vec<String>, String> {
+    ask_as(shop, &Shop::asker(), sql).await
+}
+
+async fn ask_as(shop: &Shop, asker: &Asker, sql: &str) -> Result<Vec<String>, String> {
     let refused = |refusal: pgveil::refusal::Refusal| format!("{} {}", refusal.sqlstate, refusal.message);
     let statements = parse(sql).map_err(refused)?;
     let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
-    let answer = shop.engine.answer(&Shop::asker(), query, &[], &[], &[Format::Text], CancellationToken::new()).await;
+    let answer = shop.engine.answer(asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await;
     let answer = answer.map_err(|error| refused(error.report()))?;
     let text = |value: &Option<bytes::Bytes>| value.as_ref().map_or("∅".to_owned(), |bytes| String::from_utf8_lossy(bytes).into_owned());
     Ok(answer.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect())
@@ -78,6 +82,7 @@ async fn catalog_statements_reach_the_shown_schema_alone() {
         ("SELECT * FROM pg_class c JOIN sales.orders o ON true", "0A000"),
         ("SELECT count(*) FROM sales.orders WHERE EXISTS (SELECT FROM pg_class)", "0A000"),
         ("WITH pg_roles AS (SELECT 1 AS a) SELECT * FROM pg_roles, pg_class", "0A000"),
+        ("SELECT format('%1000000000s', relname) FROM pg_class", "0A000"),
         ("WITH gone AS (DELETE FROM pg_class RETURNING 1) SELECT * FROM gone", "42501"),
         ("SELECT 'payroll.salaries'::regclass", "3F000"),
         ("SELECT 'sales.secret_offers'::regclass", "42P01"),
@@ -88,6 +93,10 @@ async fn catalog_statements_reach_the_shown_schema_alone() {
         let error = ask(&shop, sql).await.expect_err(sql);
         assert!(error.starts_with(sqlstate) || (sql.contains("DELETE") && error.starts_with("42601")), "{sql}: {error}");
     }
+    // A WITH name elsewhere in the statement does not turn a table into its empty twin.
+    let asker = Asker { search_path: vec!["sales".to_owned()], ..Shop::asker() };
+    let sql = "SELECT (SELECT count(*) FROM orders), (WITH orders AS (SELECT 1) SELECT count(*) FROM pg_class)";
+    assert!(ask_as(&shop, &asker, sql).await.expect_err(sql).starts_with("0A000 "));
 }
 
 #[tokio::test(flavor = "multi_thread")]
