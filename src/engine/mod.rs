@@ -9,6 +9,7 @@ mod service;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
@@ -174,6 +175,10 @@ impl Service for Engine {
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let notices = notice::of_answer(&plan, &balances, &self.policy);
         Ok(Answer { columns: description.columns, rows, notices })
+    }
+
+    async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+        self.shadow.to_binary(asker, oids, rows).await.map_err(shadow_error)
     }
 
     async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {

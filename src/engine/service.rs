@@ -47,6 +47,13 @@ pub trait Service: Send + Sync + 'static {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> impl Future<Output = Result<Answer, Error>> + Send;
+    /// Released values as they were printed for this asker, in PostgreSQL's binary format. `oids` are the types of a row's values.
+    fn to_binary(
+        &self,
+        asker: &Asker,
+        oids: &[u32],
+        rows: Vec<Vec<Option<Bytes>>>,
+    ) -> impl Future<Output = Result<Vec<Vec<Option<Bytes>>>, Error>> + Send;
     /// `EXPLAIN`: lines of text; free.
     fn explain(&self, asker: &Asker, query: &Query, json: bool) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
 }

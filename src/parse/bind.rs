@@ -129,3 +129,33 @@ pub fn parameter_type(oid: u32) -> Result<ast::DataType, Refusal> {
         }
     })
 }
+
+/// The OID of a type that parameters may have, by its name in SQL; the inverse of [`parameter_type`]. `unknown` is 0.
+///
+/// # Errors
+/// 0A000 for other types, naming the type.
+pub fn parameter_oid(data_type: &ast::DataType) -> Result<u32, Refusal> {
+    use ast::{DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
+    Ok(match data_type {
+        D::Bool | D::Boolean => 16,
+        D::BigInt(None) | D::Int8(None) => 20,
+        D::SmallInt(None) | D::Int2(None) => 21,
+        D::Int(None) | D::Integer(None) | D::Int4(None) => 23,
+        D::Text => 25,
+        D::Real | D::Float4 => 700,
+        D::Float(N::Precision(1..=24)) => 700,
+        D::DoublePrecision | D::Float8 | D::Float(N::None | N::Precision(25..=53)) => 701,
+        D::Varchar(_) | D::CharacterVarying(_) | D::CharVarying(_) => 1043,
+        D::Date => 1082,
+        D::Timestamp(_, Z::None | Z::WithoutTimeZone) => 1114,
+        D::Timestamp(_, Z::WithTimeZone | Z::Tz) => 1184,
+        D::Interval { .. } => 1186,
+        D::Numeric(_) | D::Decimal(_) | D::Dec(_) => 1700,
+        D::Uuid => 2950,
+        D::Custom(name, _) if name.to_string().eq_ignore_ascii_case("unknown") => 0,
+        other => {
+            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("parameters of type {other} are not supported"))
+                .hint("Declare the parameter as text and cast it in the query."));
+        }
+    })
+}

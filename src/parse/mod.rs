@@ -3,8 +3,8 @@
 mod bind;
 mod chain;
 mod session;
-
-use std::ops::ControlFlow;
+mod spelling;
+mod values;
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -12,9 +12,10 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
-pub use bind::{Bound, parameter_type};
+pub use bind::{Bound, parameter_oid, parameter_type};
 pub use chain::with_room;
-pub use session::{Modes, Scope, Session};
+pub use session::{Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope, Session, Style};
+pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -28,6 +29,16 @@ pub enum Statement {
     Query(Query),
     /// `EXPLAIN [(FORMAT JSON)] query`: the plan alone, free.
     Explain(Query, ExplainFormat),
+    /// `DECLARE … CURSOR`: asks its query, and keeps the answer for FETCH.
+    Declare(Declare),
+    /// FETCH or MOVE: free.
+    Fetch(Fetch),
+    /// `PREPARE … AS query`: free.
+    Prepare(Prepare),
+    /// `EXECUTE …`: asks a prepared query with values.
+    Execute(Execute),
+    /// `COPY (query) TO STDOUT`: the answer as a stream.
+    Copy(Copy),
     /// About the session itself: answered at the edge, touches no table.
     Session(Session),
 }
@@ -40,7 +51,7 @@ impl Query {
     /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some quoted text as it was written, quotes and all: what does not
     /// survive the round trip could mean something else to PostgreSQL than it means to us.
     pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
-        let _ = ast::VisitMut::visit(&mut *query, &mut SafeStrings);
+        let _ = ast::VisitMut::visit(&mut *query, &mut spelling::Spelling);
         let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
         parser = parser.try_with_sql(&query.to_string()).map_err(|_| not_reproducible())?;
         let again = parser.parse_query().map_err(|_| not_reproducible())?;
@@ -53,24 +64,6 @@ impl Query {
     /// The statement as we print it (never the client's own text).
     pub fn to_sql(&self) -> String {
         self.0.to_string()
-    }
-}
-
-/// Turns string constants that hold quotes or backslashes into `E'…'`, which prints exactly.
-struct SafeStrings;
-
-impl ast::VisitorMut for SafeStrings {
-    type Break = ();
-
-    fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<()> {
-        let text = match &value.value {
-            ast::Value::SingleQuotedString(text) => text,
-            ast::Value::DollarQuotedString(ast::DollarQuotedString { value, tag: _ }) => value,
-            _ => return ControlFlow::Continue(()),
-        };
-        value.value =
-            if text.contains(['\'', '\\']) { ast::Value::EscapedStringLiteral(text.clone()) } else { ast::Value::SingleQuotedString(text.clone()) };
-        ControlFlow::Continue(())
     }
 }
 

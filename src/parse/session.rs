@@ -2,7 +2,10 @@
 //!
 //! sqlparser leaves some of them out and takes others in forms that PostgreSQL does not, so all of them are read here, token by token.
 
+mod copy;
+mod cursor;
 mod explain;
+mod prepared;
 mod refused;
 #[cfg(test)]
 mod tests;
@@ -10,6 +13,9 @@ mod words;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+pub use self::copy::{Copy, CopyFormat, Force, Style};
+pub use self::cursor::{Count, Declare, Direction, Fetch};
+pub use self::prepared::{Execute, Prepare};
 use self::words::Words;
 use super::{Query, Statement};
 use crate::refusal::{Refusal, sqlstate};
@@ -74,8 +80,10 @@ pub enum Session {
     /// No notification ever comes.
     Listen,
     Unlisten,
-    /// CLOSE ALL, which connection pools send.
-    CloseAll,
+    /// One cursor, or all.
+    Close {
+        name: Option<String>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,20 +126,31 @@ pub(super) fn from_tokens(
 ) -> Result<Option<Statement>, Refusal> {
     let mut words = Words::new(tokens, sql);
     let Some(first) = words.peek_keyword() else { return Ok(None) };
-    if first == "EXPLAIN" {
+    if matches!(first.as_str(), "EXPLAIN" | "FETCH" | "MOVE" | "DECLARE" | "PREPARE" | "EXECUTE" | "COPY") {
         words.next();
-        return explain::explain(&mut words, sql, parse_query).map(Some);
     }
-    let Some(session) = statement(&first, &mut words)? else { return Ok(None) };
+    match first.as_str() {
+        "EXPLAIN" => return explain::explain(&mut words, sql, parse_query).map(Some),
+        "DECLARE" => return cursor::declare(&mut words, parse_query).map(Some),
+        "PREPARE" => return prepared::prepare(&mut words, sql, parse_query).map(Some),
+        "COPY" => return copy::copy(&mut words, parse_query).map(Some),
+        _ => {}
+    }
+    let statement = match first.as_str() {
+        "EXECUTE" => prepared::execute(&mut words, sql)?,
+        "FETCH" => cursor::fetch(&mut words, false)?,
+        "MOVE" => cursor::fetch(&mut words, true)?,
+        _ => match statement(&first, &mut words)? {
+            Some(session) => Statement::Session(session),
+            None => return Ok(None),
+        },
+    };
     words.end()?;
-    Ok(Some(Statement::Session(session)))
+    Ok(Some(statement))
 }
 
 fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refusal> {
-    if words.keywords(&["CLOSE", "ALL"]) {
-        return Ok(Some(Session::CloseAll));
-    }
-    if let Some(refusal) = refused::by_first_word(first, words) {
+    if let Some(refusal) = refused::by_first_word(first) {
         return Err(refusal);
     }
     let parse: fn(&mut Words<'_>) -> Result<Session, Refusal> = match first {
@@ -147,7 +166,8 @@ fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refu
             Ok(Session::Release { name: words.identifier()? })
         },
         "DISCARD" => discard,
-        "DEALLOCATE" => deallocate,
+        "DEALLOCATE" => prepared::deallocate,
+        "CLOSE" => cursor::close,
         "LISTEN" => |words| words.identifier().map(|_| Session::Listen),
         "UNLISTEN" => |words| if words.token(&Token::Mul) { Ok(Session::Unlisten) } else { words.identifier().map(|_| Session::Unlisten) },
         _ => return Ok(None),
@@ -354,10 +374,4 @@ fn discard(words: &mut Words<'_>) -> Result<Session, Refusal> {
         Some(what) => Ok(Session::Discard { what: what.replace("TEMPORARY", "TEMP") }),
         None => Err(words.unexpected()),
     }
-}
-
-fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {
-    words.keyword("PREPARE");
-    let name = if words.keyword("ALL") { None } else { Some(words.identifier()?) };
-    Ok(Session::Deallocate { name })
 }

@@ -26,6 +26,9 @@ pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 pub use mirror::Mirrored;
 pub use rows::{BYTES_MAX, ROWS_MAX};
 
+/// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters and 1,664 columns.
+const VALUES_MAX: usize = 1_000;
+
 /// Why the shadow did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum ShadowError {
@@ -207,6 +210,27 @@ impl Shadow {
                 return outcome;
             }
         }
+    }
+
+    /// Rows of text, as [`Self::run`] printed them for this asker, in binary.
+    pub async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+        let preamble = settings::preamble(asker, self.statement_timeout)?;
+        let width = oids.len().max(1);
+        let mut read = Vec::with_capacity(rows.len());
+        for batch in rows.chunks((VALUES_MAX / width).max(1)) {
+            let types: Vec<u32> = batch.iter().flat_map(|_| oids.iter().copied()).collect();
+            let texts: Vec<Argument> = batch.iter().flatten().map(|value| Argument { format: Format::Text, value: value.clone() }).collect();
+            let mut attempts = pool::Attempts::default();
+            let values = loop {
+                let lease = self.pool.lease(&preamble).await?;
+                let outcome = arguments::to_binary(lease.client(), &types, &texts).await;
+                if let Some(outcome) = lease.settle(outcome, &mut attempts) {
+                    break outcome?;
+                }
+            };
+            read.extend(values.chunks(width).map(|row| row.iter().map(|value| value.value.clone()).collect::<Vec<_>>()));
+        }
+        Ok(read)
     }
 
     /// Runs one SELECT without parameters. `columns_expected` is what [`Self::describe`] said of it; `formats`: none (all text), one for all, or one a column.

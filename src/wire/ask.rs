@@ -2,8 +2,8 @@
 //!
 //! The engine charges before it runs, and counts failures after. So its future is never dropped half-way: it runs in a task of its own and ends under
 //! the policy's timeout, whatever becomes of the client that asked. A CancelRequest and a vanished client only cancel the token, which the engine
-//! obeys in its own order; `statement_timeout` ends the client's wait alone. To bound what one session leaves behind, its next question waits for the one
-//! it walked away from, and the session's place among the connections stays taken until then.
+//! obeys in its own order; `statement_timeout` ends the client's wait alone, and the session goes on. To bound what one session leaves behind, a question
+//! waits while [`UNFINISHED_MAX`] answers that it walked away from still run, and the session's place among the connections stays taken until all have ended.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ use crate::parse::{ExplainFormat, Query};
 use crate::refusal::{Refusal, sqlstate};
 
 const JSON_OID: u32 = 114;
+/// Answers of one session that may still run while nobody waits for them.
+const UNFINISHED_MAX: usize = 4;
 
 impl<S: Service> Connection<S> {
     pub(super) async fn answer(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
@@ -32,7 +34,7 @@ impl<S: Service> Connection<S> {
             .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
         let Answer { columns, rows, notices } = answered.await?;
         let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text))).collect();
-        Ok(Reply { notices, columns: Some(columns), rows, tag: "SELECT".to_owned() })
+        Ok(Reply { notices, columns: Some(columns), rows, ..Reply::done("SELECT") })
     }
 
     /// Free, and touches no data.
@@ -63,13 +65,31 @@ impl<S: Service> Connection<S> {
         Ok(Reply::texts("EXPLAIN", vec![explain_column(format)], rows))
     }
 
-    fn asker(&self) -> Asker {
+    pub(super) fn asker(&self) -> Asker {
         Asker {
             role: self.role.clone(),
             wishes: self.settings.wishes(),
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
         }
+    }
+
+    /// What charges nothing and reads released values only.
+    pub(super) async fn ask_free<T, F>(&mut self, question: impl FnOnce(Arc<S>) -> F) -> Result<T, Stop>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        self.wait(|service, token| {
+            let asked = question(service);
+            async move {
+                tokio::select! {
+                    given = asked => given,
+                    () = token.cancelled() => Err(Error::Cancelled),
+                }
+            }
+        })
+        .await
     }
 
     /// Runs the question and logs it: never its text or its values.
@@ -97,19 +117,8 @@ impl<S: Service> Connection<S> {
     {
         let running = self.key.run();
         let token = running.token.clone();
-        let deadline = self.settings.statement_timeout().map(|timeout| tokio::time::Instant::now() + timeout);
-        if let Some(mut before) = self.unfinished.take() {
-            let freed = async {
-                tokio::select! {
-                    _ = &mut before => Ok(()),
-                    () = token.cancelled() => Err(Stop::Refused(Error::Cancelled.report())),
-                }
-            };
-            if let Err(stop) = self.watch(freed, deadline, &token).await.and_then(|freed| freed) {
-                self.unfinished = Some(before);
-                return Err(stop);
-            }
-        }
+        let deadline = self.settings.duration("statement_timeout").map(|timeout| tokio::time::Instant::now() + timeout);
+        self.make_room(deadline, &token).await?;
         let future = question(self.service.clone(), token.clone());
         let held = (self.place.clone(), self.answers.clone());
         let mut task = tokio::spawn(async move {
@@ -122,12 +131,31 @@ impl<S: Service> Connection<S> {
             Ok(Ok(Err(error))) => Err(Stop::Refused(error.report())),
             Ok(Err(error)) => Err(Stop::Refused(lost(&error))),
             Err(stop) => {
-                self.unfinished = Some(tokio::spawn(async move {
+                self.unfinished.push(tokio::spawn(async move {
                     let _ = task.await;
                 }));
                 Err(stop)
             }
         }
+    }
+
+    /// Waits while too many answers still run that nobody waits for.
+    async fn make_room(&mut self, deadline: Option<tokio::time::Instant>, token: &CancellationToken) -> Result<(), Stop> {
+        self.unfinished.retain(|task| !task.is_finished());
+        if self.unfinished.len() < UNFINISHED_MAX {
+            return Ok(());
+        }
+        let mut before = std::mem::take(&mut self.unfinished);
+        let freed = async {
+            tokio::select! {
+                _ = futures::future::select_all(before.iter_mut()) => Ok(()),
+                () = token.cancelled() => Err(Stop::Refused(Error::Cancelled.report())),
+            }
+        };
+        let freed = self.watch(freed, deadline, token).await.and_then(|freed| freed);
+        before.retain(|task| !task.is_finished());
+        self.unfinished = before;
+        freed
     }
 
     /// The future's output, unless the client's patience, the client or the server ends first.

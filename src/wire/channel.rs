@@ -2,6 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use pgwire::messages::Message;
+use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::response::{CommandComplete, ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -103,7 +104,7 @@ impl Channel {
 
     pub(super) fn ready(&mut self, status: Status) {
         let status = match status {
-            Status::Idle | Status::Implicit => TransactionStatus::Idle,
+            Status::Idle | Status::Implicit | Status::Pipeline => TransactionStatus::Idle,
             Status::Open => TransactionStatus::Transaction,
             Status::Failed => TransactionStatus::Error,
         };
@@ -137,6 +138,21 @@ impl Channel {
             }
         }
         self.send(&pgwire::messages::data::DataRow::new(data, i16::try_from(row.len()).unwrap_or(i16::MAX)));
+    }
+
+    /// The start of a COPY's stream.
+    pub(super) fn copy_out(&mut self, format: Format, columns: usize) {
+        let code: i8 = if format == Format::Binary { 1 } else { 0 };
+        let columns = i16::try_from(columns).unwrap_or(i16::MAX);
+        self.send(&CopyOutResponse::new(code, columns, vec![i16::from(code); usize::try_from(columns).unwrap_or(0)]));
+    }
+
+    pub(super) fn copy_data(&mut self, data: Bytes) {
+        self.send(&CopyData::new(data));
+    }
+
+    pub(super) fn copy_done(&mut self) {
+        self.send(&CopyDone::new());
     }
 
     /// Pushes replies out when many are held.

@@ -1,12 +1,14 @@
 //! Runs one statement: the engine's questions are passed on, statements about the session are answered here.
 
 use super::connection::Connection;
+use super::copy::Writer;
+use super::cursor::no_cursor;
 use super::extended::no_statement;
 use super::portal::{Reply, text_column};
 use super::stop::Stop;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{Modes, Query, Scope, Session, Statement};
+use crate::parse::{Copy, Modes, Query, Scope, Session, Statement};
 use crate::refusal::Refusal;
 
 impl<S: Service> Connection<S> {
@@ -22,6 +24,11 @@ impl<S: Service> Connection<S> {
             Statement::Query(query) if unlocks(query) => Ok(Reply::texts("SELECT", vec![unlocked_column()], vec![vec![String::new()]])),
             Statement::Query(query) => self.answer(query, parameters, arguments, formats).await,
             Statement::Explain(query, format) => self.explain(query, *format).await,
+            Statement::Declare(declare) => self.declare(declare, parameters, arguments).await,
+            Statement::Prepare(prepare) => self.prepare(prepare).await,
+            Statement::Execute(execute) => self.execute_prepared(execute, formats).await,
+            Statement::Copy(copy) => self.copied(copy).await,
+            Statement::Fetch(fetch) => self.fetch(fetch, formats).await,
             Statement::Session(session) => Ok(self.session(session)?),
         }
     }
@@ -32,7 +39,17 @@ impl<S: Service> Connection<S> {
         if self.transaction.status() == Status::Failed && !ends { Err(aborted()) } else { Ok(()) }
     }
 
-    fn session(&mut self, session: &Session) -> Result<Reply, Refusal> {
+    /// The answer of a COPY, to be streamed.
+    async fn copied(&mut self, copy: &Copy) -> Result<Reply, Stop> {
+        let Copy { query, format } = copy;
+        // A wrong column of FORCE_QUOTE shows before anything is charged.
+        let described = self.described(query, &[]).await?;
+        let writer = Writer::new(format, &described.columns)?;
+        let Reply { notices, rows, .. } = self.answer(query, &[], &[], &[writer.value_format()]).await?;
+        Ok(Reply { notices, rows, copy: Some(writer), ..Reply::done("COPY") })
+    }
+
+    pub(super) fn session(&mut self, session: &Session) -> Result<Reply, Refusal> {
         Ok(match session {
             Session::Set { scope, name, values } => self.set(*scope, name, values.as_deref())?,
             Session::Reset { name } => {
@@ -62,10 +79,13 @@ impl<S: Service> Connection<S> {
             }
             Session::Release { name } => {
                 self.transaction.release(name)?;
+                self.cursors.release(self.transaction.depth());
                 Reply::done("RELEASE")
             }
             Session::RollbackTo { name } => {
                 self.transaction.rollback_to(name, &mut self.settings)?;
+                // The savepoint itself stands again; what was declared since is undone.
+                self.cursors.roll_back_to(self.transaction.depth() - 1);
                 Reply::done("ROLLBACK")
             }
             Session::SetTransaction { modes } => {
@@ -89,7 +109,17 @@ impl<S: Service> Connection<S> {
             }
             Session::Listen => Reply::done("LISTEN"),
             Session::Unlisten => Reply::done("UNLISTEN"),
-            Session::CloseAll => Reply::done("CLOSE CURSOR ALL"),
+            Session::Close { name: None } => {
+                self.cursors.close_all();
+                self.portals.clear();
+                Reply::done("CLOSE CURSOR ALL")
+            }
+            Session::Close { name: Some(name) } => {
+                if !self.cursors.close(name) && self.portals.remove(name).is_none() {
+                    return Err(no_cursor(name));
+                }
+                Reply::done("CLOSE CURSOR")
+            }
         })
     }
 
@@ -111,7 +141,7 @@ impl<S: Service> Connection<S> {
         match self.transaction.status() {
             Status::Open | Status::Failed => reply,
             Status::Idle => reply.warning("25P01", &format!("{what} can only be used in transaction blocks")),
-            Status::Implicit => reply,
+            Status::Implicit | Status::Pipeline => reply,
         }
     }
 
@@ -135,8 +165,9 @@ impl<S: Service> Connection<S> {
     }
 
     fn commit(&mut self) -> Reply {
+        let committed = self.transaction.status() != Status::Failed;
         let ended = self.transaction.commit(&mut self.settings);
-        self.portals.clear();
+        self.end_portals(committed);
         match ended {
             Some(tag) => Reply::done(tag),
             None => Reply::done("COMMIT").warning("25P01", "there is no transaction in progress"),
@@ -145,7 +176,7 @@ impl<S: Service> Connection<S> {
 
     fn rollback(&mut self) -> Reply {
         let ended = self.transaction.rollback(&mut self.settings);
-        self.portals.clear();
+        self.end_portals(false);
         if ended { Reply::done("ROLLBACK") } else { Reply::done("ROLLBACK").warning("25P01", "there is no transaction in progress") }
     }
 
@@ -170,6 +201,7 @@ impl<S: Service> Connection<S> {
         self.settings.reset_all();
         self.statements.clear();
         self.portals.clear();
+        self.cursors.close_all();
         Ok(Reply::done("DISCARD ALL"))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -9,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::cancel::Key;
 use super::channel::{Channel, Frame};
+use super::cursor::Cursors;
 use super::login::{LoggedIn, Place};
 use super::message::{self, Frontend};
 use super::portal::{Portal, Prepared};
 use super::settings::Settings;
 use super::stop::Stop;
-use super::transaction::Transaction;
+use super::transaction::{Status, Transaction};
 use crate::engine::Service;
 use crate::refusal::{Refusal, sqlstate};
 
@@ -29,12 +31,13 @@ pub(super) struct Connection<S> {
     pub(super) transaction: Transaction,
     pub(super) statements: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
+    pub(super) cursors: Cursors,
     pub(super) key: Key,
     /// Held by every running answer, so that it outlives the connection in the count.
     pub(super) place: Arc<Place>,
     pub(super) answers: mpsc::Sender<()>,
-    /// An answer the client no longer waits for; the next question does.
-    pub(super) unfinished: Option<JoinHandle<()>>,
+    /// Answers the client no longer waits for.
+    pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
     /// After an error in the extended protocol: everything up to Sync is dropped.
     skipping: bool,
@@ -53,10 +56,11 @@ impl<S: Service> Connection<S> {
             transaction: Transaction::new(),
             statements: HashMap::new(),
             portals: HashMap::new(),
+            cursors: Cursors::default(),
             key,
             place,
             answers,
-            unfinished: None,
+            unfinished: Vec::new(),
             shutdown,
             skipping: false,
             told: Vec::new(),
@@ -79,10 +83,18 @@ impl<S: Service> Connection<S> {
             return stop;
         }
         loop {
+            let patience = self.patience();
+            let idle = async {
+                match patience {
+                    Some((limit, _)) => tokio::time::sleep(limit).await,
+                    None => std::future::pending().await,
+                }
+            };
             let frame = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => Err(Stop::shutdown()),
                 frame = self.channel.frame(FRAME_BYTES_MAX) => frame,
+                () = idle => Err(patience.map_or(Stop::Closed, |(_, refusal)| Stop::Fatal(refusal))),
             };
             let step = match frame {
                 Ok(frame) => self.step(frame).await,
@@ -92,6 +104,18 @@ impl<S: Service> Connection<S> {
                 return stop;
             }
         }
+    }
+
+    /// How long the client may say nothing now, and what it is told then.
+    fn patience(&self) -> Option<(Duration, Refusal)> {
+        let (name, sqlstate, message) = match self.transaction.status() {
+            Status::Idle => ("idle_session_timeout", "57P05", "terminating connection due to idle-session timeout"),
+            Status::Open | Status::Failed => {
+                ("idle_in_transaction_session_timeout", "25P03", "terminating connection due to idle-in-transaction timeout")
+            }
+            Status::Implicit | Status::Pipeline => return None,
+        };
+        self.settings.duration(name).map(|limit| (limit, Refusal::new(sqlstate, message)))
     }
 
     async fn step(&mut self, frame: Frame) -> Result<(), Stop> {
@@ -140,13 +164,22 @@ impl<S: Service> Connection<S> {
     pub(super) fn refuse(&mut self, refusal: &Refusal) {
         tracing::debug!(role = self.role, sqlstate = refusal.sqlstate, "refused");
         self.channel.error("ERROR", refusal);
+        if matches!(self.transaction.status(), Status::Implicit | Status::Pipeline) {
+            self.end_portals(false);
+        }
         self.transaction.fail(&mut self.settings);
     }
 
     pub(super) fn end_implicit(&mut self) {
         if self.transaction.end_implicit(&mut self.settings) {
-            self.portals.clear();
+            self.end_portals(true);
         }
+    }
+
+    /// What ends with a transaction.
+    pub(super) fn end_portals(&mut self, committed: bool) {
+        self.portals.clear();
+        self.cursors.end(committed);
     }
 
     /// Changed settings, then ReadyForQuery.

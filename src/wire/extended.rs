@@ -8,12 +8,13 @@ use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete
 use super::ask::explain_column;
 use super::command::{unlocked_column, unlocks};
 use super::connection::Connection;
+use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
 use super::portal::{Portal, Prepared, Progress, counted, each, text_column};
 use super::stop::{PROTOCOL_VIOLATION, Stop};
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{self, Session, Statement};
+use crate::parse::{self, Query, Session, Statement};
 use crate::refusal::{Refusal, sqlstate};
 
 /// What one session may hold between messages.
@@ -26,7 +27,7 @@ const ENTRY_BYTES: usize = 512;
 
 impl<S: Service> Connection<S> {
     pub(super) async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Result<(), Stop> {
-        self.transaction.begin_implicit(&self.settings);
+        self.transaction.begin_pipeline(&self.settings);
         if name.is_empty() {
             self.statements.remove("");
         } else if self.statements.contains_key(&name) {
@@ -40,7 +41,17 @@ impl<S: Service> Connection<S> {
         if let Some(statement) = &statement {
             self.allowed(statement)?;
         }
-        let bytes = sql.len() + name.len() + ENTRY_BYTES;
+        self.keep_statement(&name, statement, types, sql.len()).await?;
+        self.channel.send(&ParseComplete::new());
+        Ok(())
+    }
+
+    /// Describes a statement and keeps it under its name.
+    pub(super) async fn keep_statement(&mut self, name: &str, statement: Option<Statement>, types: &[u32], text_bytes: usize) -> Result<(), Stop> {
+        if self.statements.contains_key(name) {
+            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
+        }
+        let bytes = text_bytes + name.len() + ENTRY_BYTES;
         let held: usize = self.statements.values().map(|prepared| prepared.bytes).sum();
         if held + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES || self.statements.len() >= STATEMENTS_MAX {
             return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many prepared statements in this session")
@@ -48,8 +59,8 @@ impl<S: Service> Connection<S> {
                 .into());
         }
         let (parameters, columns) = self.shape(statement.as_ref(), types).await?;
-        self.statements.insert(name, Arc::new(Prepared { statement, parameters, columns, path: self.settings.search_path(&self.role), bytes }));
-        self.channel.send(&ParseComplete::new());
+        let path = self.settings.search_path(&self.role);
+        self.statements.insert(name.to_owned(), Arc::new(Prepared { statement, parameters, columns, path, bytes }));
         Ok(())
     }
 
@@ -65,12 +76,25 @@ impl<S: Service> Connection<S> {
             Some(Statement::Explain(query, format)) => (self.described(query, types).await?.parameters, Some(vec![explain_column(*format)])),
             Some(Statement::Session(Session::Show { name })) => (Vec::new(), Some(vec![text_column(&self.settings.show(name)?.0)])),
             Some(Statement::Session(Session::ShowAll)) => (Vec::new(), Some(["name", "setting", "description"].map(text_column).to_vec())),
-            Some(Statement::Session(_)) => (Vec::new(), None),
+            Some(Statement::Declare(declare)) => (self.described(&declare.query, types).await?.parameters, None),
+            // The columns of FETCH and EXECUTE are looked up when they are asked for.
+            Some(Statement::Fetch(_) | Statement::Execute(_) | Statement::Prepare(_) | Statement::Copy(_) | Statement::Session(_)) => {
+                (Vec::new(), None)
+            }
         })
     }
 
+    /// What Describe says of a statement: FETCH and EXECUTE have the columns of what they name.
+    fn columns(&self, prepared: &Prepared) -> Option<Vec<ColumnDescription>> {
+        match &prepared.statement {
+            Some(Statement::Fetch(fetch)) if !fetch.moves_only => self.cursors.get(&fetch.name).map(|cursor| cursor.columns.clone()),
+            Some(Statement::Execute(execute)) => self.statements.get(&execute.name).and_then(|named| named.columns.clone()),
+            _ => prepared.columns.clone(),
+        }
+    }
+
     pub(super) fn bind(&mut self, bind: Bind) -> Result<(), Stop> {
-        self.transaction.begin_implicit(&self.settings);
+        self.transaction.begin_pipeline(&self.settings);
         let Bind { portal, statement, formats, values, result_formats } = bind;
         let prepared = self.statement(&statement)?.clone();
         if let Some(known) = &prepared.statement {
@@ -85,13 +109,14 @@ impl<S: Service> Connection<S> {
             let message = format!("bind message has {} parameter formats but {wanted} parameters", formats.len());
             return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
         }
-        let columns = prepared.columns.as_ref().map_or(0, Vec::len);
-        if result_formats.len() > 1 && result_formats.len() != columns {
-            let message = format!("bind message has {} result formats but query has {columns} columns", result_formats.len());
+        let columns = self.columns(&prepared);
+        let count = columns.as_ref().map_or(0, Vec::len);
+        if result_formats.len() > 1 && result_formats.len() != count {
+            let message = format!("bind message has {} result formats but query has {count} columns", result_formats.len());
             return Err(Refusal::new(PROTOCOL_VIOLATION, message).into());
         }
-        if !portal.is_empty() && self.portals.contains_key(&portal) {
-            return Err(Refusal::new("42P03", format!("portal \"{portal}\" already exists")).into());
+        if !portal.is_empty() && (self.portals.contains_key(&portal) || self.cursors.get(&portal).is_some()) {
+            return Err(cursor_exists(&portal).into());
         }
         let bytes = ENTRY_BYTES + values.iter().flatten().map(|value| value.len() + ENTRY_BYTES).sum::<usize>();
         let held: usize = self.portals.values().map(|portal| portal.bytes).sum();
@@ -102,26 +127,30 @@ impl<S: Service> Connection<S> {
         let arguments = formats.into_iter().zip(values).map(|(format, value)| Argument { format, value }).collect();
         check_texts(&arguments)?;
         let formats = read_formats(&result_formats)?;
-        self.portals.insert(portal, Portal { prepared, arguments, formats, progress: Progress::Bound, bytes });
+        self.portals.insert(portal, Portal { prepared, arguments, formats: each(&formats, count), columns, progress: Progress::Bound, bytes });
         self.channel.send(&BindComplete::new());
         Ok(())
     }
 
     pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Stop> {
-        let (prepared, formats) = match target {
-            Target::Statement => (self.statement(name)?.clone(), Vec::new()),
-            Target::Portal => {
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
-                (portal.prepared.clone(), portal.formats.clone())
+        let (parameters, columns, formats) = match target {
+            Target::Statement => {
+                let prepared = self.statement(name)?;
+                (Some(prepared.parameters.clone()), self.columns(prepared), Vec::new())
             }
+            Target::Portal => match (self.portals.get(name), self.cursors.get(name)) {
+                (Some(portal), _) => (None, portal.columns.clone(), portal.formats.clone()),
+                (None, Some(cursor)) => (None, Some(cursor.columns.clone()), vec![cursor.format; cursor.columns.len()]),
+                (None, None) => return Err(no_portal(name).into()),
+            },
         };
-        if self.transaction.status() == Status::Failed && prepared.columns.is_some() {
+        if self.transaction.status() == Status::Failed && columns.is_some() {
             return Err(aborted().into());
         }
-        if target == Target::Statement {
-            self.channel.send(&ParameterDescription::new(prepared.parameters.clone()));
+        if let Some(parameters) = parameters {
+            self.channel.send(&ParameterDescription::new(parameters));
         }
-        match &prepared.columns {
+        match &columns {
             Some(columns) => self.channel.row_description(columns, &each(&formats, columns.len())),
             None => self.channel.send(&NoData::new()),
         }
@@ -130,8 +159,8 @@ impl<S: Service> Connection<S> {
 
     /// Rows beyond `rows_max` stay in the portal; a limit below one is none.
     pub(super) async fn execute(&mut self, name: &str, rows_max: i32) -> Result<(), Stop> {
-        self.transaction.begin_implicit(&self.settings);
-        let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
+        self.transaction.begin_pipeline(&self.settings);
+        let Some(mut portal) = self.portals.remove(name) else { return self.execute_declared(name, rows_max).await };
         let Some(statement) = portal.prepared.statement.clone() else {
             self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
             self.portals.insert(name.to_owned(), portal);
@@ -144,12 +173,18 @@ impl<S: Service> Connection<S> {
         if matches!(portal.progress, Progress::Bound) {
             // A portal that fails is gone: it was charged, and must not be charged again by mistake.
             let prepared = portal.prepared.clone();
-            self.check_columns(&statement, &prepared).await?;
+            if let Statement::Query(query) = &statement {
+                self.check_columns(query, &prepared).await?;
+            }
             let reply = self.perform(&statement, &prepared.parameters, &portal.arguments, &portal.formats).await?;
             self.notices(&reply.notices);
-            if types(reply.columns.as_deref()) != types(prepared.columns.as_deref()) {
-                tracing::error!("the answer's columns are not those described");
-                return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the answer has not the columns that were described").into());
+            if types(reply.columns.as_deref()) != types(portal.columns.as_deref()) {
+                return Err(changed_columns().into());
+            }
+            if let Some(writer) = &reply.copy {
+                self.stream(writer, &reply).await?;
+                portal.progress = Progress::Spent;
+                return self.keep(name, portal, &statement);
             }
             if reply.columns.is_none() {
                 self.channel.complete(reply.tag);
@@ -183,16 +218,30 @@ impl<S: Service> Connection<S> {
 
     /// Under another search_path than at Parse, names may mean other tables: the columns that the client was told of must still stand, before anything is
     /// charged.
-    async fn check_columns(&mut self, statement: &Statement, prepared: &Prepared) -> Result<(), Stop> {
-        let Statement::Query(query) = statement else { return Ok(()) };
+    pub(super) async fn check_columns(&mut self, query: &Query, prepared: &Prepared) -> Result<(), Stop> {
         if prepared.path == self.settings.search_path(&self.role) {
             return Ok(());
         }
         let now = self.described(query, &prepared.parameters).await?;
-        if types(Some(&now.columns)) == types(prepared.columns.as_deref()) {
-            return Ok(());
+        if types(Some(&now.columns)) == types(prepared.columns.as_deref()) { Ok(()) } else { Err(changed_columns().into()) }
+    }
+
+    /// Execute on what DECLARE opened.
+    async fn execute_declared(&mut self, name: &str, rows_max: i32) -> Result<(), Stop> {
+        if self.cursors.get(name).is_some() && self.transaction.status() == Status::Failed {
+            return Err(aborted().into());
         }
-        Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type").into())
+        let Some((rows, is_met)) = self.execute_cursor(name, rows_max).await? else { return Err(no_portal(name).into()) };
+        for row in &rows {
+            self.channel.data_row(row);
+            self.channel.relieve().await?;
+        }
+        if is_met {
+            self.channel.send(&PortalSuspended::new());
+        } else {
+            self.channel.complete(counted("SELECT", rows.len()));
+        }
+        Ok(())
     }
 
     /// Puts a portal back, unless its own statement ended the transaction and all portals with it.
@@ -207,18 +256,26 @@ impl<S: Service> Connection<S> {
     pub(super) fn close(&mut self, target: Target, name: &str) {
         match target {
             Target::Statement => drop(self.statements.remove(name)),
-            Target::Portal => drop(self.portals.remove(name)),
+            Target::Portal => {
+                if self.portals.remove(name).is_none() {
+                    self.cursors.close(name);
+                }
+            }
         }
         self.channel.send(&CloseComplete::new());
     }
 
-    fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
+    pub(super) fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
         self.statements.get(name).ok_or_else(|| no_statement(name))
     }
 }
 
 fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {
     columns.map(|all| all.iter().map(|column| column.type_oid).collect())
+}
+
+fn changed_columns() -> Refusal {
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
 }
 
 /// 26000

@@ -1,17 +1,21 @@
 //! The edge: PostgreSQL's protocol towards clients, down to one call of [`Service`] a statement.
 //!
 //! `serve` accepts; `startup` negotiates TLS; `login` authenticates; `connection` takes one message after another; `simple` and `extended` are the two
-//! query protocols; `ask` runs one question of the engine; `command` answers statements about the session itself.
+//! query protocols; `ask` runs one question of the engine; `command` answers statements about the session itself; `cursor`, `prepared` and `copy` are
+//! SQL's own ways to an answer.
 
 mod ask;
 mod cancel;
 mod channel;
 mod command;
 mod connection;
+mod copy;
+mod cursor;
 mod extended;
 mod login;
 mod message;
 mod portal;
+mod prepared;
 pub mod scram;
 mod settings;
 mod simple;

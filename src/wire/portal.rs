@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::copy::Writer;
 use crate::engine::{Argument, ColumnDescription, Format};
 use crate::parse::Statement;
 use crate::refusal::Refusal;
@@ -29,6 +30,8 @@ pub(super) struct Portal {
     pub(super) arguments: Vec<Argument>,
     /// As Bind gave them: none, one for all, or one a column.
     pub(super) formats: Vec<Format>,
+    /// What a Describe of it says; FETCH and EXECUTE have the columns of what they name.
+    pub(super) columns: Option<Vec<ColumnDescription>>,
     pub(super) progress: Progress,
     pub(super) bytes: usize,
 }
@@ -52,11 +55,15 @@ pub(super) struct Reply {
     pub(super) rows: Vec<Row>,
     /// Without the row count.
     pub(super) tag: String,
+    /// Of the values in the simple protocol, which asks for none; empty: text.
+    pub(super) formats: Vec<Format>,
+    /// COPY: the rows go out as a stream.
+    pub(super) copy: Option<Writer>,
 }
 
 impl Reply {
     pub(super) fn done(tag: impl Into<String>) -> Self {
-        Self { notices: Vec::new(), columns: None, rows: Vec::new(), tag: tag.into() }
+        Self { notices: Vec::new(), columns: None, rows: Vec::new(), tag: tag.into(), formats: Vec::new(), copy: None }
     }
 
     pub(super) fn warning(mut self, sqlstate: &str, message: &str) -> Self {
@@ -66,13 +73,13 @@ impl Reply {
 
     pub(super) fn texts(tag: &str, columns: Vec<ColumnDescription>, rows: Vec<Vec<String>>) -> Self {
         let rows = rows.into_iter().map(|row| row.into_iter().map(|value| Some(Bytes::from(value))).collect()).collect();
-        Self { notices: Vec::new(), columns: Some(columns), rows, tag: tag.to_owned() }
+        Self { columns: Some(columns), rows, ..Self::done(tag) }
     }
 }
 
-/// PostgreSQL's tag: only SELECT counts its rows.
+/// PostgreSQL's tag: what gives rows of a query counts them.
 pub(super) fn counted(tag: &str, rows: usize) -> String {
-    if tag == "SELECT" { format!("SELECT {rows}") } else { tag.to_owned() }
+    if matches!(tag, "SELECT" | "FETCH" | "COPY") { format!("{tag} {rows}") } else { tag.to_owned() }
 }
 
 /// A column of type text.

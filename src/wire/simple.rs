@@ -28,8 +28,12 @@ impl<S: Service> Connection<S> {
                 Err(stop) => return Err(stop),
             };
             self.notices(&reply.notices);
+            if let Some(writer) = &reply.copy {
+                self.stream(writer, &reply).await?;
+                continue;
+            }
             if let Some(columns) = &reply.columns {
-                self.channel.row_description(columns, &[]);
+                self.channel.row_description(columns, &reply.formats);
             }
             for row in &reply.rows {
                 self.channel.data_row(row);

@@ -9,8 +9,10 @@ const SAVEPOINTS_MAX: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Idle,
-    /// Several statements in one string, or messages up to the next Sync.
+    /// Several statements in one string.
     Implicit,
+    /// Messages up to the next Sync.
+    Pipeline,
     Open,
     Failed,
 }
@@ -31,16 +33,31 @@ impl Transaction {
         self.status
     }
 
+    /// A string of several statements begins.
     pub(super) fn begin_implicit(&mut self, settings: &Settings) {
+        self.begin_unasked(Status::Implicit, settings);
+    }
+
+    /// A message of the extended protocol has come.
+    pub(super) fn begin_pipeline(&mut self, settings: &Settings) {
+        self.begin_unasked(Status::Pipeline, settings);
+    }
+
+    fn begin_unasked(&mut self, status: Status, settings: &Settings) {
         if self.status == Status::Idle {
-            self.status = Status::Implicit;
+            self.status = status;
             self.before = settings.snapshot();
         }
     }
 
+    /// How many savepoints stand.
+    pub(super) fn depth(&self) -> usize {
+        self.savepoints.len()
+    }
+
     /// The string or the pipeline is over; true where a transaction ended with it.
     pub(super) fn end_implicit(&mut self, settings: &mut Settings) -> bool {
-        if matches!(self.status, Status::Implicit | Status::Idle) {
+        if matches!(self.status, Status::Implicit | Status::Pipeline | Status::Idle) {
             self.end(settings);
             return true;
         }
@@ -51,7 +68,7 @@ impl Transaction {
     pub(super) fn fail(&mut self, settings: &mut Settings) {
         match self.status {
             Status::Idle => {}
-            Status::Implicit => self.roll_back(settings),
+            Status::Implicit | Status::Pipeline => self.roll_back(settings),
             Status::Open | Status::Failed => self.status = Status::Failed,
         }
     }
@@ -77,7 +94,7 @@ impl Transaction {
                 self.roll_back(settings);
                 Some("ROLLBACK")
             }
-            Status::Idle | Status::Implicit => {
+            Status::Idle | Status::Implicit | Status::Pipeline => {
                 self.end(settings);
                 None
             }
@@ -124,7 +141,15 @@ impl Transaction {
     pub(super) fn require_block(&self, what: &str) -> Result<(), Refusal> {
         match self.status {
             Status::Open | Status::Failed => Ok(()),
-            Status::Idle | Status::Implicit => Err(Refusal::new("25P01", format!("{what} can only be used in transaction blocks"))),
+            Status::Idle | Status::Implicit | Status::Pipeline => Err(outside(what)),
+        }
+    }
+
+    /// 25P01 outside BEGIN … COMMIT and strings of several statements.
+    pub(super) fn require_string_or_block(&self, what: &str) -> Result<(), Refusal> {
+        match self.status {
+            Status::Open | Status::Failed | Status::Implicit => Ok(()),
+            Status::Idle | Status::Pipeline => Err(outside(what)),
         }
     }
 
@@ -144,6 +169,10 @@ impl Transaction {
         self.before = Values::default();
         self.status = Status::Idle;
     }
+}
+
+fn outside(what: &str) -> Refusal {
+    Refusal::new("25P01", format!("{what} can only be used in transaction blocks"))
 }
 
 /// 25P02: only the end of the transaction is taken now.

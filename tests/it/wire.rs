@@ -1,9 +1,12 @@
 //! The wire edge by raw sockets: every message is made by hand, so that what a client library would never send is sent too.
 
 mod cancel;
+mod copy;
+mod cursor;
 mod defects;
 mod double;
 mod login;
+mod prepared;
 mod protocol;
 mod session;
 mod socket;

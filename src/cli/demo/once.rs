@@ -46,6 +46,9 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                 }
                 println!();
             }
+            Statement::Declare(_) | Statement::Fetch(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::Copy(_) => {
+                return Err(unanswered());
+            }
             Statement::Session(session) => asker.wishes = wished(asker.wishes, session)?,
         }
     }
@@ -54,13 +57,15 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
 
 /// SET of a setting `pgveil.*` is the one session statement that matters to an answer here.
 fn wished(mut wishes: Wishes, session: crate::parse::Session) -> Result<Wishes, Refusal> {
-    let refused = |message: &str| Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("Run pgveil demo without --once, and ask by psql.");
-    let crate::parse::Session::Set { scope: _, name, values } = session else {
-        return Err(refused("--once answers queries, EXPLAIN and SET pgveil.… only"));
-    };
+    let crate::parse::Session::Set { scope: _, name, values } = session else { return Err(unanswered()) };
     let Some(wish) = WISHES.iter().find(|wish| wish.name.eq_ignore_ascii_case(&name)) else {
-        return Err(refused("--once knows the settings of pgveil only"));
+        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "--once knows the settings of pgveil only"));
     };
     wishes.set(wish.name, values.as_ref().and_then(|v| v.first()).map_or(wish.default, String::as_str))?;
     Ok(wishes)
+}
+
+fn unanswered() -> Refusal {
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "--once answers queries, EXPLAIN and SET pgveil.… only")
+        .hint("Run pgveil demo without --once, and ask by psql.")
 }

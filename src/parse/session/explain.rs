@@ -30,9 +30,12 @@ pub(super) fn explain(
     match words.peek_keyword().as_deref() {
         Some("SELECT" | "WITH" | "VALUES") => {}
         None if words.peek() == Some(&Token::LParen) => {}
+        Some("EXECUTE" | "DECLARE") => {
+            return Err(refused::not_offered("EXPLAIN of a cursor or a prepared statement").hint("Explain the query itself."));
+        }
         Some(first) => {
             let first = first.to_owned();
-            return Err(refused::by_first_word(&first, words).unwrap_or_else(|| words.unexpected()));
+            return Err(refused::by_first_word(&first).unwrap_or_else(|| words.unexpected()));
         }
         None => return Err(words.unexpected()),
     }

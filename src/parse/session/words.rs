@@ -76,6 +76,10 @@ impl<'a> Words<'a> {
                 self.at += 1;
                 Some(text.clone())
             }
+            Some(Token::DollarQuotedString(text)) => {
+                self.at += 1;
+                Some(text.value.clone())
+            }
             _ => None,
         }
     }
@@ -105,6 +109,26 @@ impl<'a> Words<'a> {
         let token = self.peek();
         self.at += usize::from(token.is_some());
         token
+    }
+
+    /// The tokens between a parenthesis that opens here and the one that closes it; `None` where none opens.
+    pub(super) fn parenthesized(&mut self) -> Result<Option<Vec<TokenWithSpan>>, Refusal> {
+        if !self.token(&Token::LParen) {
+            return Ok(None);
+        }
+        let mut inside = Vec::new();
+        let mut depth = 0_u32;
+        while let Some(token) = self.tokens.get(self.at) {
+            self.at += 1;
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => return Ok(Some(inside)),
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            inside.push((*token).clone());
+        }
+        Err(self.unexpected())
     }
 
     /// What is left, for sqlparser.

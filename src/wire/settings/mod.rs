@@ -187,9 +187,9 @@ impl Settings {
         }
     }
 
-    /// `statement_timeout`; zero means none.
-    pub(super) fn statement_timeout(&self) -> Option<std::time::Duration> {
-        value::milliseconds(self.value("statement_timeout")).filter(|&ms| ms > 0).map(std::time::Duration::from_millis)
+    /// A timeout; zero means none.
+    pub(super) fn duration(&self, name: &str) -> Option<std::time::Duration> {
+        value::milliseconds(self.value(name)).filter(|&ms| ms > 0).map(std::time::Duration::from_millis)
     }
 
     /// Schemas of unqualified names, with `$user` filled in.

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import decimal
+import io
 import ssl
 
 import asyncpg
@@ -99,7 +100,8 @@ async def errors_transactions_and_cancel():
     await transaction.rollback()
     await refused(asyncio.TimeoutError, connection.fetchval(SLOW, timeout=0.7))
     same(await connection.fetchval("SELECT 1"), 1)
-    await refused(errors.FeatureNotSupportedError, connection.copy_from_query(WOMEN, output="/dev/null"))
+    await refused(errors.InsufficientPrivilegeError, connection.copy_from_query("SELECT * FROM nls.women", output="/dev/null"))
+    await refused(errors.InsufficientPrivilegeError, connection.copy_from_table("women", schema_name="nls", output="/dev/null"))
     # What a pool does between two users.
     await connection.reset()
     same(await connection.fetchval("SELECT pg_advisory_unlock_all()"), None)
@@ -119,6 +121,19 @@ async def types_are_looked_up():
     same([row["typname"] for row in rows], ["int4", "text"])
     same([row["relname"] for row in await connection.fetch("SELECT relname FROM pg_class WHERE relname = $1", "women")], ["women"])
     await connection.close()
+
+
+@asyncly
+async def copies_of_answers_are_postgresqls():
+    mine, theirs = await veiled(), await asyncpg.connect(host=HOST, port=DIRECT, user="postgres", database=DATABASE)
+    for options in [{}, dict(format="csv", header=True, delimiter=";"), dict(format="binary"), dict(null="nil", delimiter="|")]:
+        found = []
+        for connection in [mine, theirs]:
+            out = io.BytesIO()
+            sql = "SELECT race, count(*), NULL AS nothing FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race"
+            status = await connection.copy_from_query(sql, 1945, output=out, **options)
+            found.append((status, out.getvalue()))
+        same(found[0], found[1], options)
 
 
 @asyncly

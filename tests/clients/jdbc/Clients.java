@@ -257,10 +257,36 @@ public class Clients {
                 }
                 same(one(connection, "SELECT 1"), 1L);
             });
-            check("COPY is refused politely", () -> {
+            check("copies answers", () -> {
+                String sql = "COPY (SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race) TO STDOUT CSV HEADER";
+                var copies = new ArrayList<String>();
+                for (Connection server : List.of(connection, real)) {
+                    var out = new java.io.StringWriter();
+                    same(server.unwrap(org.postgresql.PGConnection.class).getCopyAPI().copyOut(sql, out), 3L);
+                    copies.add(out.toString());
+                }
+                same(copies.get(0), copies.get(1));
                 var copy = connection.unwrap(org.postgresql.PGConnection.class).getCopyAPI();
-                refused("0A000", () -> copy.copyOut("COPY (" + WOMEN + ") TO STDOUT", new java.io.StringWriter()));
+                refused("42501", () -> copy.copyOut("COPY nls.women TO STDOUT", new java.io.StringWriter()));
                 same(one(connection, "SELECT 1"), 1L);
+            });
+            check("SQL cursors are fetched", () -> {
+                String declare = "DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews WHERE year > ? GROUP BY year ORDER BY year";
+                var both = new ArrayList<List<Object>>();
+                for (Connection server : List.of(connection, real)) {
+                    server.setAutoCommit(false);
+                    try (PreparedStatement cursor = server.prepareStatement(declare); Statement fetch = server.createStatement()) {
+                        cursor.setInt(1, 1970);
+                        cursor.execute();
+                        var found = new ArrayList<Object>();
+                        for (int at = 0; at < 8; at++) found.addAll(rows(fetch.executeQuery("FETCH 2 FROM c")));
+                        both.add(found);
+                    } finally {
+                        server.commit();
+                        server.setAutoCommit(true);
+                    }
+                }
+                same(both.get(0), both.get(1));
             });
             check("metadata shows what the policy shows", () -> {
                 DatabaseMetaData meta = connection.getMetaData();

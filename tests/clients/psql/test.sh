@@ -64,14 +64,39 @@ step "warning outside a transaction" "$veiled" 'COMMIT;' 'WARNING:  there is no 
 step "exhausted budget" "$veiled user=$POOR" "$(yes 'SELECT count(*) FROM nls.women;' | head -40) SELECT 8 AS eight;" \
     'ERROR:  privacy budget exhausted: this query needs' ' is left' '     8'
 step "explain" "$veiled" 'EXPLAIN SELECT count(*) FROM nls.women;' 'QUERY PLAN' 'Cost: '
-step "copy" "$veiled" 'COPY (SELECT count(*) FROM nls.women) TO STDOUT;
+step "copy of a table" "$veiled" 'COPY nls.women TO STDOUT;
 \copy nls.women TO /dev/null
-SELECT 9 AS nine;' 'ERROR:  COPY TO is not supported by pgveil' '    9'
+\copy (SELECT * FROM nls.women) TO /dev/null
+SELECT 9 AS nine;' 'ERROR:  COPY of a whole table is not allowed' 'ERROR:  rows of a private table are not shown' '    9'
 step "settings" "$veiled options=-cpgveil.notices=off" 'SHOW pgveil.notices;
 SET pgveil.epsilon = 99;
 SELECT count(*) FROM nls.women;' ' off' 'ERROR:  pgveil.epsilon may be at most 1 here'
-step "PREPARE is refused" "$veiled" 'PREPARE p AS SELECT 1;
-SELECT 3 AS three;' '     3'
+equal "copy" 'COPY (SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race) TO STDOUT CSV HEADER;
+\copy (SELECT year, count(*), NULL AS x FROM nls.interviews GROUP BY year ORDER BY year) TO STDOUT WITH (DELIMITER $$|$$, NULL $$-$$)
+\copy (SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race) TO STDOUT WITH (FORMAT csv, FORCE_QUOTE *)'
+equal "cursors" 'FETCH c;
+DECLARE c CURSOR FOR SELECT 1;
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race;
+FETCH 2 FROM c;
+FETCH PRIOR FROM c;
+MOVE LAST IN c;
+FETCH RELATIVE 0 FROM c;
+FETCH NEXT FROM c;
+CLOSE c;
+FETCH c;
+ROLLBACK;
+DECLARE h CURSOR WITH HOLD FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year;
+FETCH FORWARD 3 FROM h;
+CLOSE ALL;'
+equal "FETCH_COUNT" '\set FETCH_COUNT 3
+SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year;'
+equal "prepared" 'PREPARE p (text) AS SELECT count(*) FROM nls.women WHERE race = $1;
+EXECUTE p (lower($$WHITE$$));
+EXECUTE p ($$black$$);
+EXECUTE p;
+DEALLOCATE p;
+EXECUTE p (1);'
 equal "several statements" 'SELECT 1\; SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race;
 ;
 SELECT 2;'

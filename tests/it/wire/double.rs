@@ -64,6 +64,12 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
         let Asker { role, wishes, settings, search_path } = asker;
         return vec![text(format!("{role} {:?} {search_path:?} {settings:?}", wishes.epsilon))];
     }
+    if let Some(values) = sql.strip_prefix("SELECT CAST((") {
+        // The values of an EXECUTE, which are plain literals here.
+        let literal = |value: &str| value.split(')').next().unwrap().trim_matches('\'').to_owned();
+        let read = |value: &str| Some(literal(value)).filter(|text| text != "NULL").map(Bytes::from);
+        return vec![values.split("CAST((").map(read).collect()];
+    }
     if sql.contains('$') {
         return arguments.iter().map(|argument| vec![argument.value.clone()]).collect();
     }
@@ -150,6 +156,12 @@ impl Service for Double {
         };
         self.finished.fetch_add(1, Ordering::SeqCst);
         result
+    }
+
+    /// Integers.
+    async fn to_binary(&self, _: &Asker, _: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+        let read = |value: Bytes| Bytes::copy_from_slice(&std::str::from_utf8(&value).unwrap().parse::<i32>().unwrap().to_be_bytes());
+        Ok(rows.into_iter().map(|row| row.into_iter().map(|value| value.map(read)).collect()).collect())
     }
 
     async fn explain(&self, _: &Asker, _: &Query, json: bool) -> Result<Vec<String>, Error> {

@@ -43,8 +43,8 @@ async fn transactions_go_through_their_states() {
         ),
         (&["NOTIFY a", "CREATE TABLE t (x int)", "COPY t FROM STDIN", "LOCK TABLE t"], "42501/I 42501/I 42501/I 42501/I"),
         (
-            &["DECLARE c CURSOR FOR SELECT 1", "FETCH 1 FROM c", "PREPARE p AS SELECT 1", "EXPLAIN ANALYZE SELECT 1"],
-            "0A000/I 0A000/I 0A000/I 42501/I",
+            &["DECLARE c CURSOR FOR SELECT 1", "FETCH 1 FROM c", "EXECUTE p", "EXPLAIN ANALYZE SELECT 1", "COPY t TO STDOUT"],
+            "25P01/I 34000/I 26000/I 42501/I 42501/I",
         ),
     ] {
         assert_eq!(statuses(&mut socket, statements).await, expected, "{statements:?}");

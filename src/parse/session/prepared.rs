@@ -1,0 +1,86 @@
+//! PREPARE, EXECUTE and DEALLOCATE.
+
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::words::Words;
+use super::{Session, refused};
+use crate::parse::{DEPTH_MAX, Query, Statement, Values, parameter_oid, syntax_error};
+use crate::refusal::Refusal;
+
+/// `PREPARE name (types) AS query`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepare {
+    pub name: String,
+    /// Type OIDs; 0 or missing: to be inferred.
+    pub types: Vec<u32>,
+    pub query: Query,
+    /// Length of the statement's text: what it weighs.
+    pub bytes: usize,
+}
+
+/// `EXECUTE name (values)`: each is a question of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Execute {
+    pub name: String,
+    pub values: Values,
+}
+
+/// # Errors
+/// 42601 for a malformed one, 0A000 for a type that parameters cannot have and for statements that are no query.
+pub(super) fn prepare(
+    words: &mut Words<'_>,
+    sql: &str,
+    parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>,
+) -> Result<Statement, Refusal> {
+    if words.keyword("TRANSACTION") {
+        return Err(refused::not_offered("two-phase commit"));
+    }
+    let name = words.identifier()?;
+    let types = match words.parenthesized()? {
+        Some(tokens) => {
+            let mut parser = parser(tokens);
+            let types = parser.parse_comma_separated(Parser::parse_data_type).map_err(|e| syntax_error(&e, sql))?;
+            parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+            types.iter().map(parameter_oid).collect::<Result<_, _>>()?
+        }
+        None => Vec::new(),
+    };
+    if !words.keyword("AS") {
+        return Err(words.unexpected());
+    }
+    if let Some(first) = words.peek_keyword()
+        && let Some(refusal) = refused::by_first_word(&first)
+    {
+        return Err(refusal);
+    }
+    let query = parse_query(words.rest())?;
+    Ok(Statement::Prepare(Prepare { name, types, query, bytes: sql.len() }))
+}
+
+/// # Errors
+/// 42601 for a malformed one, 0A000 for a value that holds a query.
+pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Statement, Refusal> {
+    let name = words.identifier()?;
+    let values = match words.parenthesized()? {
+        Some(tokens) => {
+            let mut parser = parser(tokens);
+            let values = parser.parse_comma_separated(Parser::parse_expr).map_err(|e| syntax_error(&e, sql))?;
+            parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+            values
+        }
+        None => Vec::new(),
+    };
+    Ok(Statement::Execute(Execute { name, values: Values::new(values)? }))
+}
+
+pub(super) fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {
+    words.keyword("PREPARE");
+    let name = if words.keyword("ALL") { None } else { Some(words.identifier()?) };
+    Ok(Session::Deallocate { name })
+}
+
+fn parser(tokens: Vec<TokenWithSpan>) -> Parser<'static> {
+    Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens)
+}

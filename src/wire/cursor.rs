@@ -1,0 +1,320 @@
+//! SQL cursors. A cursor's query is one question, asked and charged at DECLARE; FETCH and MOVE walk over the rows of its answer, which stay here.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::connection::Connection;
+use super::portal::{Reply, Row, each};
+use super::stop::Stop;
+use crate::engine::{Argument, Asker, ColumnDescription, Format, Service};
+use crate::parse::{Count, Declare, Direction, Fetch};
+use crate::refusal::{Refusal, sqlstate};
+
+/// What the cursors of one session may hold before the next is refused. The answer that is then added has a bound of its own.
+const HELD_BYTES_MAX: usize = 64 << 20;
+const CURSORS_MAX: usize = 256;
+
+/// An answer, and where its client stands in it.
+pub(super) struct Cursor {
+    pub(super) columns: Vec<ColumnDescription>,
+    /// As text.
+    rows: Vec<Row>,
+    /// 0 is before the first row; one more than there are rows is after the last.
+    position: usize,
+    /// What the simple protocol gets.
+    pub(super) format: Format,
+    scrolls: bool,
+    life: Life,
+    /// Savepoints that stood when it was declared.
+    depth: usize,
+    /// The settings that its rows were printed under.
+    asker: Asker,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// Ends with its transaction.
+    Transaction,
+    /// WITH HOLD; ends with its transaction only where that rolls back.
+    Holding,
+    /// WITH HOLD, and its transaction has committed.
+    Held,
+}
+
+#[derive(Default)]
+pub(super) struct Cursors {
+    by_name: HashMap<String, Cursor>,
+}
+
+impl Cursors {
+    pub(super) fn get(&self, name: &str) -> Option<&Cursor> {
+        self.by_name.get(name)
+    }
+
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Cursor> {
+        self.by_name.get_mut(name)
+    }
+
+    /// False where there was none.
+    pub(super) fn close(&mut self, name: &str) -> bool {
+        self.by_name.remove(name).is_some()
+    }
+
+    pub(super) fn close_all(&mut self) {
+        self.by_name.clear();
+    }
+
+    /// The transaction is over.
+    pub(super) fn end(&mut self, committed: bool) {
+        self.by_name.retain(|_, cursor| match cursor.life {
+            Life::Transaction => false,
+            Life::Holding => committed,
+            Life::Held => true,
+        });
+        for cursor in self.by_name.values_mut() {
+            (cursor.life, cursor.depth) = (Life::Held, 0);
+        }
+    }
+
+    /// Only the first `depth` savepoints stand: cursors declared since the next one are undone.
+    pub(super) fn roll_back_to(&mut self, depth: usize) {
+        self.by_name.retain(|_, cursor| cursor.depth <= depth);
+    }
+
+    /// Only the first `depth` savepoints stand: what came after them belongs to the last of these now.
+    pub(super) fn release(&mut self, depth: usize) {
+        for cursor in self.by_name.values_mut() {
+            cursor.depth = cursor.depth.min(depth);
+        }
+    }
+}
+
+impl Cursor {
+    /// Moves, and gives the rows passed on the way.
+    ///
+    /// # Errors
+    /// 55000 where a NO SCROLL cursor would have to go back.
+    fn travel(&mut self, direction: Direction, moves_only: bool) -> Result<Vec<Row>, Refusal> {
+        let (here, last) = (self.position, self.rows.len());
+        if !self.scrolls && goes_back(direction, here, last, moves_only) {
+            return Err(Refusal::new("55000", "cursor can only scan forward").hint("Declare it with SCROLL option to enable backward scan."));
+        }
+        let row = |at: usize| self.rows.get(at.checked_sub(1)?).cloned();
+        let steps = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let (to, passed): (usize, Vec<Row>) = match direction {
+            Direction::Forward(Count::Rows(0)) | Direction::Backward(Count::Rows(0)) | Direction::Relative(0) => {
+                (here, row(here).into_iter().collect())
+            }
+            Direction::Forward(Count::All) => (last + 1, (here + 1..=last).filter_map(row).collect()),
+            Direction::Forward(Count::Rows(count)) => {
+                let to = here.saturating_add(steps(count)).min(last + 1);
+                (to, (here + 1..=to).filter_map(row).collect())
+            }
+            Direction::Backward(Count::All) => (0, (1..here).rev().filter_map(row).collect()),
+            Direction::Backward(Count::Rows(count)) => {
+                let to = here.saturating_sub(steps(count));
+                (to, (to..here).rev().filter_map(row).collect())
+            }
+            Direction::Absolute(number) if number < 0 => {
+                let to = (last + 1).saturating_sub(steps(number.unsigned_abs()));
+                (to, row(to).into_iter().collect())
+            }
+            Direction::Absolute(number) => {
+                let to = steps(number.unsigned_abs()).min(last + 1);
+                (to, row(to).into_iter().collect())
+            }
+            Direction::Relative(number) => {
+                let distance = steps(number.unsigned_abs());
+                let to = if number < 0 { here.saturating_sub(distance) } else { here.saturating_add(distance).min(last + 1) };
+                (to, row(to).into_iter().collect())
+            }
+        };
+        self.position = to;
+        Ok(passed)
+    }
+}
+
+/// Whether PostgreSQL would have to run its plan backwards.
+fn goes_back(direction: Direction, here: usize, last: usize, moves_only: bool) -> bool {
+    match direction {
+        // The current row is fetched again from the one before it.
+        Direction::Forward(Count::Rows(0)) | Direction::Backward(Count::Rows(0)) | Direction::Relative(0) => {
+            !moves_only && (1..=last).contains(&here)
+        }
+        Direction::Forward(Count::Rows(_) | Count::All) => false,
+        Direction::Backward(Count::Rows(_) | Count::All) => true,
+        Direction::Absolute(number) => number < 0 || (here > 0 && usize::try_from(number).is_ok_and(|number| number <= here)),
+        Direction::Relative(number) => number < 0,
+    }
+}
+
+impl<S: Service> Connection<S> {
+    /// DECLARE: asks the query.
+    pub(super) async fn declare(&mut self, declare: &Declare, parameters: &[u32], arguments: &[Argument]) -> Result<Reply, Stop> {
+        let Declare { name, query, is_binary, scroll, holds } = declare;
+        if name.is_empty() {
+            return Err(Refusal::new("34000", "invalid cursor name: must not be empty").into());
+        }
+        if !holds {
+            self.transaction.require_string_or_block("DECLARE CURSOR")?;
+        }
+        if self.cursors.get(name).is_some() || self.portals.contains_key(name) {
+            return Err(cursor_exists(name).into());
+        }
+        let held: usize = self.cursors.by_name.values().map(|cursor| cursor.bytes).sum();
+        if held > HELD_BYTES_MAX || self.cursors.by_name.len() >= CURSORS_MAX {
+            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many rows are held by the cursors of this session")
+                .detail("Nothing was charged.")
+                .hint("Close those no longer needed.")
+                .into());
+        }
+        let asker = self.asker();
+        let Reply { notices, columns, rows, .. } = self.answer(query, parameters, arguments, &[Format::Text]).await?;
+        let bytes = rows.iter().map(|row| row.iter().map(|value| 32 + value.as_ref().map_or(0, Bytes::len)).sum::<usize>()).sum();
+        let cursor = Cursor {
+            columns: columns.unwrap_or_default(),
+            rows,
+            position: 0,
+            format: if *is_binary { Format::Binary } else { Format::Text },
+            scrolls: scroll.unwrap_or(true),
+            life: if *holds { Life::Holding } else { Life::Transaction },
+            depth: self.transaction.depth(),
+            asker,
+            bytes,
+        };
+        self.cursors.by_name.insert(name.clone(), cursor);
+        Ok(Reply { notices, ..Reply::done("DECLARE CURSOR") })
+    }
+
+    /// FETCH or MOVE. Without `formats`, values come as the cursor was declared.
+    pub(super) async fn fetch(&mut self, fetch: &Fetch, formats: &[Format]) -> Result<Reply, Stop> {
+        let Fetch { name, direction, moves_only } = fetch;
+        let Some(cursor) = self.cursors.get_mut(name) else {
+            if self.portals.contains_key(name) {
+                let refusal = Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("FETCH from portal \"{name}\" is not supported by pgveil"));
+                return Err(refusal.detail("It was opened by the protocol's Bind.").hint("Read it by Execute, or use DECLARE.").into());
+            }
+            return Err(no_cursor(name).into());
+        };
+        let rows = cursor.travel(*direction, *moves_only)?;
+        if *moves_only {
+            return Ok(Reply::done(format!("MOVE {}", rows.len())));
+        }
+        let columns = cursor.columns.clone();
+        let formats = if formats.is_empty() { vec![cursor.format; columns.len()] } else { each(formats, columns.len()) };
+        let asker = cursor.asker.clone();
+        let rows = self.formatted(asker, &columns, rows, &formats).await?;
+        Ok(Reply { columns: Some(columns), rows, formats, ..Reply::done("FETCH") })
+    }
+
+    /// Execute on a portal that DECLARE opened: up to `rows_max` rows, and whether that limit was met.
+    pub(super) async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<Option<(Vec<Row>, bool)>, Stop> {
+        let Some(cursor) = self.cursors.get_mut(name) else { return Ok(None) };
+        let limit = u64::try_from(rows_max).ok().filter(|&limit| limit > 0);
+        let rows = cursor.travel(Direction::Forward(limit.map_or(Count::All, Count::Rows)), false)?;
+        let is_met = limit.is_some_and(|limit| u64::try_from(rows.len()).is_ok_and(|sent| sent == limit));
+        let (asker, columns, format) = (cursor.asker.clone(), cursor.columns.clone(), cursor.format);
+        let formats = vec![format; columns.len()];
+        Ok(Some((self.formatted(asker, &columns, rows, &formats).await?, is_met)))
+    }
+
+    /// Rows of text in the wanted formats. PostgreSQL itself makes binary of them, in the shadow.
+    async fn formatted(&mut self, asker: Asker, columns: &[ColumnDescription], rows: Vec<Row>, formats: &[Format]) -> Result<Vec<Row>, Stop> {
+        if rows.is_empty() || formats.iter().all(|format| *format == Format::Text) {
+            return Ok(rows);
+        }
+        let oids: Vec<u32> = columns.iter().map(|column| column.type_oid).collect();
+        let texts = rows.clone();
+        let binaries = self.ask_free(|service| async move { service.to_binary(&asker, &oids, rows).await }).await?;
+        let pick = |(text, binary): (Row, Row)| {
+            let values = text.into_iter().zip(binary).zip(formats);
+            values.map(|((text, binary), format)| if *format == Format::Text { text } else { binary }).collect()
+        };
+        Ok(texts.into_iter().zip(binaries).map(pick).collect())
+    }
+}
+
+/// 34000
+pub(super) fn no_cursor(name: &str) -> Refusal {
+    Refusal::new("34000", format!("cursor \"{name}\" does not exist"))
+}
+
+/// 42P03: cursors and portals share their names.
+pub(super) fn cursor_exists(name: &str) -> Refusal {
+    Refusal::new("42P03", format!("cursor \"{name}\" already exists"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cursor(rows: usize, scrolls: bool) -> Cursor {
+        let asker = Asker { role: String::new(), wishes: Default::default(), settings: Vec::new(), search_path: Vec::new() };
+        Cursor {
+            columns: Vec::new(),
+            rows: (1..=rows).map(|number| vec![Some(Bytes::from(number.to_string()))]).collect(),
+            position: 0,
+            format: Format::Text,
+            scrolls,
+            life: Life::Transaction,
+            depth: 0,
+            asker,
+            bytes: 0,
+        }
+    }
+
+    fn walk(cursor: &mut Cursor, direction: Direction) -> String {
+        let rows = cursor.travel(direction, false).map_err(|refusal| refusal.sqlstate);
+        rows.map_or_else(
+            |code| code,
+            |rows| rows.iter().map(|row| String::from_utf8_lossy(row[0].as_ref().unwrap()).into_owned()).collect::<Vec<_>>().join(","),
+        )
+    }
+
+    #[test]
+    fn a_cursor_goes_every_way() {
+        use Direction::{Absolute as A, Backward as B, Forward as F, Relative as R};
+        let (n, all) = (Count::Rows, Count::All);
+        let mut scrolling = cursor(5, true);
+        for (direction, rows) in [
+            (F(n(2)), "1,2"),
+            (F(n(0)), "2"),
+            (B(n(1)), "1"),
+            (B(n(1)), ""),
+            (F(all), "1,2,3,4,5"),
+            (F(n(0)), ""),
+            (B(n(2)), "5,4"),
+            (A(-1), "5"),
+            (A(1), "1"),
+            (R(2), "3"),
+            (R(-2), "1"),
+            (R(0), "1"),
+            (A(0), ""),
+            (F(n(5)), "1,2,3,4,5"),
+            (R(0), "5"),
+            (F(n(1)), ""),
+            (B(all), "5,4,3,2,1"),
+            (A(9), ""),
+            (A(-9), ""),
+            (F(n(u64::MAX)), "1,2,3,4,5"),
+        ] {
+            assert_eq!(walk(&mut scrolling, direction), rows, "{direction:?}");
+        }
+        let mut forward = cursor(3, false);
+        for (direction, rows) in [
+            (A(1), "1"),
+            (A(2), "2"),
+            (A(2), "55000"),
+            (R(0), "55000"),
+            (B(n(1)), "55000"),
+            (A(-1), "55000"),
+            (R(1), "3"),
+            (F(all), ""),
+            (A(1), "55000"),
+        ] {
+            assert_eq!(walk(&mut forward, direction), rows, "{direction:?}");
+        }
+    }
+}

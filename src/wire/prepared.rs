@@ -1,0 +1,54 @@
+//! SQL's PREPARE and EXECUTE, over the same statements as the protocol's Parse and Bind.
+
+use std::sync::Arc;
+
+use super::connection::Connection;
+use super::portal::{Prepared, Reply};
+use super::stop::Stop;
+use crate::engine::{Argument, Format, Service};
+use crate::parse::{Execute, Prepare, Statement};
+use crate::refusal::{Refusal, sqlstate};
+
+impl<S: Service> Connection<S> {
+    pub(super) async fn prepare(&mut self, prepare: &Prepare) -> Result<Reply, Stop> {
+        let Prepare { name, types, query, bytes } = prepare;
+        if name.is_empty() {
+            return Err(Refusal::new("26000", "invalid statement name: must not be empty").into());
+        }
+        self.keep_statement(name, Some(Statement::Query(query.clone())), types, *bytes).await?;
+        Ok(Reply::done("PREPARE"))
+    }
+
+    /// A question with the values of this EXECUTE.
+    pub(super) async fn execute_prepared(&mut self, execute: &Execute, formats: &[Format]) -> Result<Reply, Stop> {
+        let Execute { name, values } = execute;
+        let prepared = self.statement(name)?.clone();
+        if values.len() != prepared.parameters.len() {
+            let refusal = Refusal::new(sqlstate::SYNTAX_ERROR, format!("wrong number of parameters for prepared statement \"{name}\""));
+            return Err(refusal.detail(format!("Expected {} parameters but got {}.", prepared.parameters.len(), values.len())).into());
+        }
+        let arguments = if values.is_empty() { Vec::new() } else { self.values(execute, &prepared).await? };
+        match &prepared.statement {
+            Some(Statement::Query(query)) => {
+                self.check_columns(query, &prepared).await?;
+                self.answer(query, &prepared.parameters, &arguments, formats).await
+            }
+            Some(Statement::Explain(query, format)) => self.explain(query, *format).await,
+            Some(Statement::Fetch(fetch)) => self.fetch(fetch, formats).await,
+            Some(Statement::Session(session)) => Ok(self.session(session)?),
+            Some(Statement::Declare(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::Copy(_)) | None => {
+                Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXECUTE runs prepared queries only").into())
+            }
+        }
+    }
+
+    /// PostgreSQL computes the values, as a query that reads no table.
+    async fn values(&mut self, execute: &Execute, prepared: &Arc<Prepared>) -> Result<Vec<Argument>, Stop> {
+        let question = execute.values.query(&prepared.parameters)?;
+        let reply = self.answer(&question, &[], &[], &[Format::Text]).await?;
+        let Some(row) = reply.rows.into_iter().next() else {
+            return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the values of EXECUTE could not be computed").into());
+        };
+        Ok(row.into_iter().map(|value| Argument { format: Format::Text, value }).collect())
+    }
+}
