@@ -163,14 +163,14 @@ impl Resolver<'_> {
         alias: Option<&ast::TableAlias>,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
-        let own = names_of(name)?.pop().unwrap_or_default();
-        let (name, alias) = match self.lookup(name, environment)? {
+        let name = match self.lookup(name, environment)? {
             Named::Cte(definition) if definition.rows.private => return Err(Refusal::unsupported("private rows in this place")),
-            Named::Cte(_) => (name.clone(), alias.cloned()),
+            Named::Cte(_) => name.clone(),
             Named::Table(table) if self.is_private(table) => return Err(Refusal::unsupported("private rows in this place")),
-            Named::Table(table) => (self.public_name(table), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),
+            // Without an alias of ours, so that `schema.table.column` finds it, as in PostgreSQL.
+            Named::Table(table) => self.public_name(table),
         };
-        Ok(plain_table(name, alias))
+        Ok(plain_table(name, alias.cloned()))
     }
 
     fn public_name(&mut self, table: TableId) -> ast::ObjectName {

@@ -8,28 +8,25 @@ use super::super::scope::names_of;
 use super::{Facts, names};
 use crate::refusal::Refusal;
 
-pub(super) enum Folded {
-    To(ast::Expr),
-    Nothing,
-}
-
+/// What stands for the expression; `None` where it stays.
+///
 /// # Errors
 /// 42501 for settings that are not shown, or not set this way.
-pub(super) fn fold(expr: &ast::Expr, facts: &Facts) -> Result<Folded, Refusal> {
-    let ast::Expr::Function(function) = expr else { return Ok(Folded::Nothing) };
+pub(super) fn fold(expr: &ast::Expr, facts: &Facts) -> Result<Option<ast::Expr>, Refusal> {
+    let ast::Expr::Function(function) = expr else { return Ok(None) };
     let names = names_of(&function.name)?;
     let (Some(name), true) = (names.last(), names.len() == 1 || names.first().is_some_and(|schema| schema == "pg_catalog")) else {
-        return Ok(Folded::Nothing);
+        return Ok(None);
     };
     Ok(match (name.as_str(), arguments(function).as_slice()) {
-        ("version", []) => Folded::To(text(Some(&facts.version))),
+        ("version", []) => Some(text(Some(&facts.version))),
         // A session has one user here: nobody changes it.
-        ("session_user" | "user" | "current_role", []) if matches!(function.args, ast::FunctionArguments::None) => Folded::To(current_user(function)),
+        ("session_user" | "user" | "current_role", []) if matches!(function.args, ast::FunctionArguments::None) => Some(current_user(function)),
         ("current_setting", [setting]) => current_setting(setting, None, facts)?,
         ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
         ("current_setting" | "set_config", _) => return Err(Refusal::denied(format!("{name} is called with other arguments here"))),
-        _ => Folded::Nothing,
+        _ => None,
     })
 }
 
@@ -68,18 +65,18 @@ pub(super) fn literal(expr: &ast::Expr) -> Option<&str> {
     }
 }
 
-fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Facts) -> Result<Folded, Refusal> {
-    let Some(name) = literal(setting).map(str::to_ascii_lowercase) else { return chosen_setting(setting, facts).map(Folded::To) };
+fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Facts) -> Result<Option<ast::Expr>, Refusal> {
+    let Some(name) = literal(setting).map(str::to_ascii_lowercase) else { return chosen_setting(setting, facts).map(Some) };
     if names::VERSIONS.contains(&name.as_str()) {
         let number = version_number(&facts.server_version).to_string();
-        return Ok(Folded::To(text(Some(if name == "server_version" { &facts.server_version } else { &number }))));
+        return Ok(Some(text(Some(if name == "server_version" { &facts.server_version } else { &number }))));
     }
     if names::SETTINGS.binary_search(&name.as_str()).is_ok() {
-        return Ok(Folded::Nothing);
+        return Ok(None);
     }
     let may_miss = matches!(missing, Some(ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Boolean(true), span: _ })));
     if may_miss {
-        return Ok(Folded::To(text(None)));
+        return Ok(Some(text(None)));
     }
     Err(Refusal::denied(format!("permission denied to examine \"{name}\"")).hint("SHOW gives the settings of your session."))
 }
@@ -99,9 +96,9 @@ fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refus
 }
 
 /// asyncpg switches the compiler of expressions off around its look-ups; here it is off anyway.
-fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Folded, Refusal> {
+fn set_config(setting: &ast::Expr, value: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
     match (literal(setting), literal(value)) {
-        (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Folded::To(text(Some(value)))),
+        (Some("jit"), Some(value @ ("on" | "off"))) => Ok(Some(text(Some(value)))),
         _ => Err(Refusal::denied("set_config is not offered beside the system catalogs").hint("Use SET.")),
     }
 }

@@ -7,7 +7,7 @@ use sqlparser::ast;
 use super::super::naming::column_name;
 use super::super::open::plain_alias;
 use super::super::scope::{name_of, names_of};
-use super::fold::{Folded, fold, literal};
+use super::fold::{fold, literal};
 use super::survey::{SCHEMAS, is_catalog_relation};
 use super::{Facts, names};
 use crate::parse::{Statement, parse};
@@ -41,7 +41,7 @@ impl ast::VisitorMut for Walk<'_> {
         for item in &mut select.projection {
             // What is put in a function's place keeps its column's name.
             if let ast::SelectItem::UnnamedExpr(expr) = item
-                && matches!(fold(expr, self.facts), Ok(Folded::To(_)))
+                && matches!(fold(expr, self.facts), Ok(Some(_)))
             {
                 let alias = ast::Ident::with_quote('"', column_name(expr));
                 *item = ast::SelectItem::ExprWithAlias { expr: expr.clone(), alias };
@@ -63,9 +63,10 @@ impl ast::VisitorMut for Walk<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
-        flow(fold(expr, self.facts).map(|folded| match folded {
-            Folded::To(value) => *expr = value,
-            Folded::Nothing => {}
+        flow(fold(expr, self.facts).map(|folded| {
+            if let Some(value) = folded {
+                *expr = value;
+            }
         }))
     }
 
