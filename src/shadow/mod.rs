@@ -222,7 +222,7 @@ impl Shadow {
             let texts: Vec<Argument> = batch.iter().flatten().map(|value| Argument { format: Format::Text, value: value.clone() }).collect();
             let mut attempts = pool::Attempts::default();
             let values = loop {
-                let lease = self.pool.lease(&preamble).await?;
+                let lease = self.pool.lease(lock::ROLE, &preamble).await?;
                 let outcome = arguments::to_binary(lease.client(), &types, &texts).await;
                 if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                     break outcome?;

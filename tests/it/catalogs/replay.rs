@@ -117,10 +117,7 @@ fn queries(block: &str, faults: &mut BTreeMap<String, usize>) -> Vec<Query> {
     match parse(block) {
         Ok(statements) => statements
             .into_iter()
-            .filter_map(|statement| match statement {
-                Statement::Query(query) => Some(query),
-                Statement::Explain(..) | Statement::Session(_) => None,
-            })
+            .filter_map(|statement| if let Statement::Query(query) = statement { Some(query) } else { None })
             .collect(),
         Err(refusal) if lower.starts_with("select") || lower.starts_with("with") => {
             *faults.entry(format!("not parsed: {refusal}: {}", start(block))).or_default() += 1;
