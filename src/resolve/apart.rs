@@ -244,6 +244,10 @@ impl Resolver<'_> {
                         (own, renamed(definition.rows.clone(), Some(&definition.cte.alias))?)
                     }
                     Source::Table(table) => (self.policy.tables[table.0].name.clone(), self.rows_of_table(table, factor)),
+                    Source::View(view) => {
+                        let columns = view.view().columns.iter().map(|(name, _)| ((*name).to_owned(), Fact::default())).collect();
+                        (view.view().name.to_owned(), Rows { private: false, columns })
+                    }
                 };
                 aliased(own, rows, alias.as_ref())
             }

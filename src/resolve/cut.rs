@@ -13,6 +13,7 @@ use super::outer::{Above, quoted};
 use super::query::{Environment, item_expr};
 use super::scope::{Scope, name_of};
 use super::tree::{Key, Release, aggregate_column, key_column, release_alias};
+use super::uncertainty::{self, Uncertainty};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most keys and aggregates of one release.
@@ -24,22 +25,23 @@ pub(super) struct Cut {
     scope: Scope,
     keys: Vec<Key>,
     aggregates: Vec<Aggregate>,
+    uncertainties: Vec<Uncertainty>,
 }
 
 impl Cut {
     /// What stands above the cut for this expression; `None` to look at its parts.
     pub(super) fn replace(&mut self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
+        if let Some((statistic, function)) = uncertainty::of_aggregate(expr)? {
+            let uncertainty = Uncertainty { aggregate: self.aggregate(resolver, function)?, statistic };
+            if !self.uncertainties.contains(&uncertainty) {
+                self.uncertainties.push(uncertainty);
+            }
+            return Ok(Some(self.reference(uncertainty.column())));
+        }
         if let ast::Expr::Function(function) = expr
             && aggregate_name(function).is_some()
         {
-            let found = aggregate(function, &resolver.expressions(&self.scope))?;
-            let at = self.aggregates.iter().position(|a| *a == found).unwrap_or_else(|| {
-                self.aggregates.push(found);
-                self.aggregates.len() - 1
-            });
-            if self.aggregates.len() > COLUMNS_MAX {
-                return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may ask at most {COLUMNS_MAX} aggregates")));
-            }
+            let at = self.aggregate(resolver, function)?;
             return Ok(Some(self.reference(aggregate_column(at))));
         }
         if contains_aggregate(expr) {
@@ -65,6 +67,19 @@ impl Cut {
         }
     }
 
+    /// The index of the call among the release's aggregates.
+    fn aggregate(&mut self, resolver: &Resolver<'_>, function: &ast::Function) -> Result<usize, Refusal> {
+        let found = aggregate(function, &resolver.expressions(&self.scope))?;
+        let at = self.aggregates.iter().position(|a| *a == found).unwrap_or_else(|| {
+            self.aggregates.push(found);
+            self.aggregates.len() - 1
+        });
+        if self.aggregates.len() > COLUMNS_MAX {
+            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may ask at most {COLUMNS_MAX} aggregates")));
+        }
+        Ok(at)
+    }
+
     fn reference(&self, column: String) -> ast::Expr {
         ast::Expr::CompoundIdentifier(vec![quoted(&release_alias(self.number)), quoted(&column)])
     }
@@ -85,9 +100,9 @@ impl Resolver<'_> {
         let (input, scope) = self.rows(select, environment)?;
         // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
         let number = self.releases.len();
-        self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new() });
+        self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new(), uncertainties: Vec::new() });
         let keys = self.keys(select, &scope)?;
-        let mut cut = Cut { number, scope, keys, aggregates: Vec::new() };
+        let mut cut = Cut { number, scope, keys, aggregates: Vec::new(), uncertainties: Vec::new() };
 
         let is_key_list = is_distinct_rows(select);
         let mut projection = Vec::new();
@@ -102,9 +117,9 @@ impl Resolver<'_> {
             other => other.clone(),
         };
         self.scans = scans;
-        let Cut { number, scope: _, keys, aggregates } = cut;
+        let Cut { number, scope: _, keys, aggregates, uncertainties } = cut;
         let release = &mut self.releases[number];
-        (release.keys, release.aggregates) = (keys, aggregates);
+        (release.keys, release.aggregates, release.uncertainties) = (keys, aggregates, uncertainties);
         if release.keys.is_empty() && release.aggregates.is_empty() {
             return Err(Refusal::unsupported("a query of private rows without an aggregate"));
         }

@@ -125,6 +125,11 @@ impl Resolver<'_> {
                     let own = names_of(name)?.pop().unwrap_or_default();
                     Ok((relation, scope_of(columns, alias.as_ref(), own)?))
                 }
+                Source::View(view) => {
+                    let name = view.view().name;
+                    Err(Refusal::unsupported(format!("a join of pgveil.{name} with rows"))
+                        .hint("Read it in a query of its own, or in a subquery beside the aggregates."))
+                }
                 Source::Table(table) => {
                     let (relation, columns) = self.scan(table)?;
                     let own = self.policy.tables[table.0].name.clone();

@@ -158,6 +158,7 @@ impl Shapes<'_, '_> {
         match resolver.lookup(name, &super::query::Environment::default())? {
             Source::Table(table) => Ok(resolver.policy.tables[table.0].columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect()),
             Source::Cte(_) => Err(unfollowed("this common table expression")),
+            Source::View(_) => Err(unfollowed("a view of pgveil")),
         }
     }
 

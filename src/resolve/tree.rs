@@ -4,8 +4,9 @@ use sqlparser::ast;
 
 use super::catalogue::Function;
 use super::operation::Aggregate;
+use super::uncertainty::Uncertainty;
 use crate::catalog::Type;
-use crate::policy::Scalar;
+use crate::policy::{Scalar, ViewKind};
 
 /// One column of one relation of a query; an index into [`Query::columns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -242,6 +243,8 @@ pub struct Release {
     pub input: Relation,
     pub keys: Vec<Key>,
     pub aggregates: Vec<Aggregate>,
+    /// Further columns, computed of what is released.
+    pub uncertainties: Vec<Uncertainty>,
 }
 
 /// The analyst's SQL between two releases: over released and public rows, its own rows constants of a later release.
@@ -275,6 +278,8 @@ pub struct Query {
     pub(super) constants: Vec<(usize, usize)>,
     /// Public tables the outer query reads.
     pub(super) public_tables: Vec<TableId>,
+    /// Views of pgveil's own that it reads.
+    pub(super) views: Vec<ViewKind>,
 }
 
 impl Query {
@@ -306,6 +311,10 @@ impl Query {
     pub fn public_tables(&self) -> &[TableId] {
         &self.public_tables
     }
+
+    pub fn views(&self) -> &[ViewKind] {
+        &self.views
+    }
 }
 
 /// Alias of the n-th release in the outer query.
@@ -316,6 +325,11 @@ pub fn release_alias(release: usize) -> String {
 /// The release that stands under this name in the outer query.
 pub(super) fn release_number(alias: &str) -> Option<usize> {
     alias.strip_prefix("pgveil_").and_then(|n| n.parse().ok())
+}
+
+/// Name of a view of pgveil's own in the outer query.
+pub fn view_alias(view: ViewKind) -> String {
+    format!("pgveil_view_{}", view.view().name)
 }
 
 /// Column of the n-th key of a release in the outer query.

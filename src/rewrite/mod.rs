@@ -19,7 +19,7 @@ use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
-pub use describe::measure_deviation;
+pub use describe::{count_deviation, measure_deviation, values_deviation};
 pub use lattice::{Lattice, Step};
 pub use levels::key_text;
 pub use partials::{Count, Measure, Output, Partial};
@@ -28,9 +28,9 @@ pub use price::{Price, Terms};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::catalog::Type;
 use crate::mechanism::Loss;
-use crate::policy::Policy;
+use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId};
+use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId, Uncertainty};
 
 /// What will be asked, how it is made private, and what it costs. Built here alone; running it needs a charge that covers it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +40,7 @@ pub struct Plan {
     middles: Vec<Middle>,
     loss: Loss,
     public_tables: Vec<TableId>,
+    views: Vec<ViewKind>,
     fingerprint: [u8; 32],
 }
 
@@ -88,6 +89,11 @@ impl Plan {
         &self.public_tables
     }
 
+    /// Views of pgveil's own that the outer query reads.
+    pub fn views(&self) -> &[ViewKind] {
+        &self.views
+    }
+
     /// Digest of what is asked and at what noise; a charge names it.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
@@ -107,6 +113,7 @@ pub struct ReleasePlan {
     refined: bool,
     measures: Vec<Measure>,
     outputs: Vec<(Output, Type)>,
+    uncertainties: Vec<Uncertainty>,
     price: Option<Price>,
     /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
     relied_on: Vec<(u32, String, String, String)>,
@@ -142,6 +149,11 @@ impl ReleasePlan {
         &self.outputs
     }
 
+    /// What is told of outputs' noise, each a column of its own.
+    pub fn uncertainties(&self) -> &[Uncertainty] {
+        &self.uncertainties
+    }
+
     pub fn price(&self) -> Option<&Price> {
         self.price.as_ref()
     }
@@ -165,7 +177,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
     let mut needs = aim::Needs::default();
-    for release in analyzed.releases() {
+    for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
         let mut plan = rewrite_release(release, analyzed, policy, terms, asked)?;
         if let Some(target) = terms.wishes.target_error
             && !plan.measures.is_empty()
@@ -173,6 +185,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             let epsilon = needs.add(aim::factor(&plan, target)?, terms, asked, policy)?;
             plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, 1)?;
         }
+        plan.uncertainties.clone_from(&cut.uncertainties);
         if let Some(price) = &plan.price {
             loss =
                 loss.compose(price.loss).ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
@@ -182,7 +195,15 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
     let fingerprint = fingerprint(&outer, &releases, &middles, policy);
-    Ok(Plan { outer, releases, middles, loss, public_tables: analyzed.query().public_tables().to_vec(), fingerprint })
+    Ok(Plan {
+        outer,
+        releases,
+        middles,
+        loss,
+        public_tables: analyzed.query().public_tables().to_vec(),
+        views: analyzed.query().views().to_vec(),
+        fingerprint,
+    })
 }
 
 /// Nothing of the data is asked: only keys, all of listed domains.
@@ -205,6 +226,7 @@ fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Poli
         refined: !release.one_row_per_unit,
         measures: partials.measures,
         outputs,
+        uncertainties: Vec::new(),
         price: None,
         relied_on,
         description: Vec::new(),

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 
 use super::ddl::{Shape, identifier, literal, qualified};
 use super::{ShadowError, ShadowOptions, ShadowSource, ddl, lock};
-use crate::policy::Policy;
+use crate::policy::{Policy, VIEW_SCHEMA};
 use crate::postgres;
 
 /// Replicas that share a shadow build it one at a time.
@@ -64,7 +64,7 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
         let mark = matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
         rebuild(admin, &schema.statements, mark.as_deref()).await?;
     }
-    let schemas: Vec<&str> = schema.schemas.iter().map(String::as_str).collect();
+    let schemas: Vec<&str> = schema.schemas.iter().map(String::as_str).chain([VIEW_SCHEMA]).collect();
     let is_superuser: String = admin.query_one("SELECT pg_catalog.current_setting('is_superuser')", &[]).await?.try_get(0)?;
     let is_superuser = is_superuser == "on";
     // A session can become one of several roles where a superuser opens it.

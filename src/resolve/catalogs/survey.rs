@@ -7,13 +7,11 @@ use sqlparser::ast;
 
 use super::super::scope::{name_of, names_of};
 use super::names;
-use crate::policy::Policy;
+use crate::policy::{Policy, VIEW_SCHEMA, view};
 use crate::refusal::Refusal;
 
 /// Schemas that are PostgreSQL's own.
 pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
-/// The schema of pgveil's own views, which are not in the catalogs' world.
-const OWN: &str = "pgveil";
 
 pub(super) enum About {
     Catalogs,
@@ -70,7 +68,10 @@ impl Survey<'_> {
     fn relation(&mut self, name: &ast::ObjectName) -> Result<(), Refusal> {
         let names = names_of(name)?;
         let shown = names.join(".");
-        let listed = |schema: &str, table: &str| self.policy.tables.iter().any(|t| t.schema == schema && t.name == table);
+        let listed = |schema: &str, table: &str| {
+            // pgveil's own views are not in the catalogs' world: the shadow has their columns only.
+            (schema == VIEW_SCHEMA && view(table).is_some()) || self.policy.tables.iter().any(|t| t.schema == schema && t.name == table)
+        };
         match names.as_slice() {
             // A name of both kinds counts as the table: the shadow's empty twin must not answer for it.
             [table] if self.with_names.contains(table) && !self.search_path.iter().any(|schema| listed(schema, table)) => {}
@@ -79,7 +80,7 @@ impl Survey<'_> {
             [table] if self.search_path.iter().any(|schema| listed(schema, table)) => self.tables.push(shown),
             [table] if table.starts_with("pg_") || self.search_path.iter().any(|schema| schema == "information_schema") => self.catalogs.push(shown),
             [schema, _] if SCHEMAS.contains(&schema.as_str()) => self.catalogs.push(shown),
-            [schema, table] if listed(schema, table) || schema == OWN => self.tables.push(shown),
+            [schema, table] if listed(schema, table) => self.tables.push(shown),
             _ => self.strangers += 1,
         }
         Ok(())

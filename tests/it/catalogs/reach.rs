@@ -108,7 +108,7 @@ async fn catalogs_tell_of_the_client_and_of_nothing_inside() {
         ("SELECT usename FROM pg_catalog.pg_user ORDER BY 1", vec!["analyst", "postgres"]),
         ("SELECT count(*) FROM pg_stat_activity", vec!["0"]),
         ("SELECT count(*) FROM pg_settings WHERE name ~ 'file|dir|host|port|shared'", vec!["0"]),
-        ("SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' ORDER BY 1", vec!["information_schema", "public", "sales"]),
+        ("SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' ORDER BY 1", vec!["information_schema", "pgveil", "public", "sales"]),
         (
             "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'sales' AND relkind = 'r' ORDER BY 1",
             vec!["customers", "order_items", "orders", "products"],

@@ -115,10 +115,9 @@ fn queries(block: &str, faults: &mut BTreeMap<String, usize>) -> Vec<Query> {
         return Vec::new();
     }
     match parse(block) {
-        Ok(statements) => statements
-            .into_iter()
-            .filter_map(|statement| if let Statement::Query(query) = statement { Some(query) } else { None })
-            .collect(),
+        Ok(statements) => {
+            statements.into_iter().filter_map(|statement| if let Statement::Query(query) = statement { Some(query) } else { None }).collect()
+        }
         Err(refusal) if lower.starts_with("select") || lower.starts_with("with") => {
             *faults.entry(format!("not parsed: {refusal}: {}", start(block))).or_default() += 1;
             Vec::new()

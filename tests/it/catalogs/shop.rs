@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pgveil::engine::{Asker, Engine};
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
-use pgveil::policy::{File, check};
+use pgveil::policy::{File, VIEWS, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_postgres::{Client, NoTls};
@@ -50,9 +50,10 @@ impl Shop {
         let (real, admin) = server().await;
         admin.batch_execute(&format!("{SHOWN}{HIDDEN}")).await.unwrap();
         let (plain, owner) = server().await;
-        owner.batch_execute(SHOWN).await.unwrap();
+        owner.batch_execute(&format!("{SHOWN}{}", views())).await.unwrap();
         let rights =
             "CREATE ROLE analyst LOGIN; GRANT USAGE ON SCHEMA sales TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA sales TO PUBLIC;
+            GRANT USAGE ON SCHEMA pgveil TO PUBLIC; GRANT SELECT, REFERENCES ON ALL TABLES IN SCHEMA pgveil TO PUBLIC;
             REVOKE ALL ON DATABASE shop FROM PUBLIC; GRANT CONNECT ON DATABASE shop TO PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC";
         owner.batch_execute(rights).await.unwrap();
         let direct = connect(plain.config().user("analyst")).await;
@@ -76,6 +77,17 @@ impl Shop {
     pub fn asker() -> Asker {
         Asker { search_path: vec!["analyst".to_owned(), "public".to_owned()], ..Veil::asker() }
     }
+}
+
+/// pgveil's own views and functions, which the catalogs list too.
+fn views() -> String {
+    let tables = VIEWS.iter().map(|view| {
+        let columns: Vec<String> = view.columns.iter().map(|(name, data_type)| format!("{name} {data_type}")).collect();
+        format!("CREATE TABLE pgveil.{} ({});", view.name, columns.join(", "))
+    });
+    let functions = ["stderr", "ci_low", "ci_high"]
+        .map(|name| format!("CREATE FUNCTION pgveil.{name}(anyelement) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT NULL::double precision';"));
+    std::iter::once("CREATE SCHEMA pgveil;".to_owned()).chain(tables).chain(functions).collect()
 }
 
 async fn server() -> (LocalPostgres, Client) {
