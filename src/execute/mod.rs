@@ -15,7 +15,7 @@ pub use sealed::Sealed;
 
 use crate::catalog;
 use crate::ledger::Charge;
-use crate::rewrite::{Plan, ReleasePlan};
+use crate::rewrite::{Part, ReleasePlan};
 
 /// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
 const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
@@ -51,13 +51,13 @@ pub struct Snapshot {
 }
 
 impl Backend {
-    /// Opens the snapshot of a plan. Reads the catalog alone.
+    /// Opens the snapshot of a part of a plan. Reads the catalog alone.
     ///
     /// # Errors
     /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays locked, [`Error::Cancelled`],
     /// [`Error::Backend`] where the database cannot be reached.
-    pub async fn snapshot(&self, plan: &Plan, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
-        if plan.releases().iter().all(|r| r.statements().is_empty()) {
+    pub async fn snapshot(&self, part: &Part<'_>, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
+        if part.releases().next().is_none() {
             return Ok(Snapshot { lease: None, config: self.config().clone(), timeout });
         }
         let lease = tokio::select! {
@@ -66,7 +66,7 @@ impl Backend {
         };
         let snapshot = Snapshot { lease: Some(lease), config: self.config().clone(), timeout };
         tokio::select! {
-            pinned = snapshot.pin(plan) => pinned?,
+            pinned = snapshot.pin(part) => pinned?,
             () = cancel.cancelled() => {
                 snapshot.stop().await;
                 return Err(Error::Cancelled);
@@ -83,11 +83,10 @@ impl Snapshot {
     }
 
     /// Opens the transaction, locks the tables against change and compares them with what the plan relied on.
-    async fn pin(&self, plan: &Plan) -> Result<(), Error> {
+    async fn pin(&self, part: &Part<'_>) -> Result<(), Error> {
         let client = self.client()?;
         client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
-        let mut tables: Vec<&(u32, String, String, String)> =
-            plan.releases().iter().filter(|r| !r.statements().is_empty()).flat_map(ReleasePlan::relied_on).collect();
+        let mut tables: Vec<&(u32, String, String, String)> = part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
         for (_, schema, name, _) in &tables {
@@ -123,21 +122,24 @@ impl Snapshot {
     /// Runs the statements of one release, with its constants: for each parameter an array of texts.
     ///
     /// # Requires
-    /// `paid` covers the plan: it was made durable before this call.
+    /// `paid` covers the part: it was made durable before this call.
     ///
     /// # Errors
     /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
     pub async fn run(
         &self,
-        plan: &Plan,
+        part: &Part<'_>,
         release: usize,
         constants: &[Vec<Option<String>>],
         paid: &Charge,
         cancel: &CancellationToken,
     ) -> Result<Sealed<Vec<Rows>>, Error> {
-        assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "a plan runs under its own charge only");
+        assert!(paid.covers(&crate::ledger::Fingerprint::new(part.fingerprint())), "a plan runs under its own charge only");
+        if !part.contains(release) {
+            return Err(Error::Backend("a statement that was not paid for".to_owned()));
+        }
         let mut all = Vec::new();
-        for sql in plan.releases()[release].statements() {
+        for sql in part.plan().releases()[release].statements() {
             all.push(self.statement(sql, constants, cancel).await?);
         }
         Ok(Sealed::new(all))

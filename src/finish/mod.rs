@@ -13,7 +13,7 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
 use crate::resolve::{Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias};
 use crate::rewrite::sql;
-use crate::rewrite::{Measure, Part, Plan, ReleasePlan, Subject};
+use crate::rewrite::{Measure, PartPlan, Plan, ReleasePlan, Subject};
 
 /// The outer query with every release as a table of constants. With `released` empty tables, it serves to check column types before anything is charged.
 ///
@@ -116,9 +116,9 @@ fn build<'t>(
             ctes.push(cte(&release_alias(*release), table_query(&plan.releases()[*release], table)));
         }
         let with_token = ast::helpers::attached_token::AttachedToken::empty();
-        let own = query.with.take().map(|w| w.cte_tables).unwrap_or_default();
+        let (recursive, own) = query.with.take().map(|w| (w.recursive, w.cte_tables)).unwrap_or_default();
         ctes.extend(own);
-        query.with = Some(ast::With { with_token, recursive: false, cte_tables: ctes });
+        query.with = Some(ast::With { with_token, recursive, cte_tables: ctes });
     }
     sql::print(&query)
 }
@@ -181,7 +181,7 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
 
 /// The types of the parts' columns, which follow the measures.
 fn part_types(release: &ReleasePlan) -> Vec<Type> {
-    let column = |part: &Part| match &part.question.subject {
+    let column = |part: &PartPlan| match &part.question.subject {
         Subject::Distinct { .. } => Type::Int8,
         Subject::Value { value, candidates: _ } => value.data_type.clone(),
     };

@@ -17,7 +17,7 @@ pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, Tab
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wish, Wishes, unknown as unknown_wish};
 
-use crate::catalog::{Type, UniqueKey};
+use crate::catalog::{ForeignKey, Type, UniqueKey, UserType};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,8 +52,18 @@ pub struct Role {
     /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
     pub verifier: String,
     pub budget: Budget,
+    pub reuse: RoleReuse,
     /// What its sessions start with.
     pub wishes: Wishes,
+}
+
+/// Whether a role may buy an answer that it holds again, with fresh noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoleReuse {
+    /// As the session says.
+    Chosen,
+    /// Never: the same question always gets the same answer.
+    Always,
 }
 
 /// Bounds of a column as decimal text, exactly as PostgreSQL will read them; `lower < upper` is checked in the column's type.
@@ -75,6 +85,12 @@ pub enum Scalar {
     Date(i32),
     /// Timestamp without or with time zone (UTC), as microseconds since 2000-01-01.
     Timestamp(i64),
+    /// A constant of a query only: its parts, which PostgreSQL keeps apart.
+    Interval {
+        months: i32,
+        days: i32,
+        micros: i64,
+    },
 }
 
 /// One column that the analyst may name.
@@ -130,6 +146,8 @@ pub struct Table {
     /// Visible columns in the table's order. The unit column and the columns of its path are among them.
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
+    /// As the catalog has them, also towards tables and columns that the policy does not show.
+    pub foreign_keys: Vec<ForeignKey>,
     pub fingerprint: String,
 }
 
@@ -142,6 +160,8 @@ pub struct Limits {
     pub failures: u32,
     pub statement_timeout: std::time::Duration,
     pub connections: u32,
+    pub connections_per_role: u32,
+    pub connections_per_address: u32,
 }
 
 /// A checked policy: every fact in it agrees with the catalog it was checked against.
@@ -155,6 +175,8 @@ pub struct Policy {
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,
+    /// Enums and domains of the columns shown.
+    pub types: Vec<UserType>,
     pub limits: Limits,
     /// What `now()` is rounded down to in conditions on private rows, so that a moving window is one question for that long. At most a day.
     pub time_grain: Option<std::time::Duration>,

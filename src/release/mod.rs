@@ -11,7 +11,7 @@ use crate::execute::{Rows, Sealed};
 use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
-use crate::rewrite::{Plan, ReleasePlan, key_text};
+use crate::rewrite::{Part, Plan, ReleasePlan, key_text};
 
 /// Released values: what middle queries and the outer query may read. Filled here alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,8 +25,27 @@ impl Released {
         self.tables.get(release).and_then(Option::as_ref)
     }
 
-    fn nothing(plan: &Plan) -> Self {
-        Self { tables: plan.releases().iter().map(|_| None).collect() }
+    /// What is known before anything is asked: releases that were made and paid before, and lists of declared keys.
+    pub fn before(plan: &Plan) -> Self {
+        let known = |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));
+        Self { tables: plan.releases().iter().map(known).collect() }
+    }
+
+    /// Takes an answer that the asker holds.
+    ///
+    /// # Errors
+    /// Where the text is no table of this release's keys and measures.
+    pub fn recall(&mut self, plan: &Plan, release: usize, stored: &[u8]) -> Result<(), Error> {
+        let shape = &plan.releases()[release];
+        let table: ReleasedTable = serde_json::from_slice(stored).map_err(|_| Error::Unreadable)?;
+        let fits = |rows: usize, width: usize, wanted: usize| rows == table.keys.len() && width == wanted;
+        let keys = table.keys.iter().all(|k| fits(table.measures.len(), k.len(), shape.key_columns()));
+        let measures = table.measures.iter().all(|m| fits(table.measures.len(), m.len(), shape.width()));
+        if !keys || !measures {
+            return Err(Error::Unreadable);
+        }
+        self.tables[release] = Some(table);
+        Ok(())
     }
 }
 
@@ -34,10 +53,17 @@ impl Released {
 type Key = Vec<Option<String>>;
 
 /// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
     pub measures: Vec<Vec<String>>,
+}
+
+impl ReleasedTable {
+    /// As the ledger keeps it.
+    pub fn stored(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
 }
 
 /// No noise could be drawn; nothing is released, the charge stands.
@@ -45,26 +71,32 @@ pub struct ReleasedTable {
 pub enum Error {
     #[error("noise: {0}")]
     Noise(#[from] SampleError),
-    #[error("a release's rows are not those of its statements")]
+    #[error("a stored answer could not be read")]
+    Unreadable,
+    #[error("a release's rows are not those of its statements, or were not paid for")]
     Mismatch,
 }
 
-/// The releases of one plan under one charge: each is made once.
+/// The releases of a part of a plan under one charge: each is made once.
 #[derive(Debug)]
 pub struct Releasing<'p> {
-    plan: &'p Plan,
+    part: Part<'p>,
     paid: Charge,
     released: Released,
 }
 
 impl<'p> Releasing<'p> {
-    /// Takes the charge by value: no second answer can be made with it.
+    /// Takes the charge by value: no second answer can be made with it. `known` holds what is answered already.
     ///
     /// # Requires
-    /// `paid` was debited for this very plan (asserted).
-    pub fn new(plan: &'p Plan, paid: Charge) -> Self {
-        assert!(paid.covers(&Fingerprint::new(plan.fingerprint())), "rows are opened by their own charge only");
-        Self { plan, paid, released: Released::nothing(plan) }
+    /// `paid` was debited for this very part (asserted).
+    pub fn new(part: Part<'p>, known: Released, paid: Charge) -> Self {
+        assert!(paid.covers(&Fingerprint::new(part.fingerprint())), "rows are opened by their own charge only");
+        Self { part, paid, released: known }
+    }
+
+    pub fn part(&self) -> &Part<'p> {
+        &self.part
     }
 
     pub fn charge(&self) -> &Charge {
@@ -94,11 +126,21 @@ impl<'p> Releasing<'p> {
     /// with its own draw.
     pub fn release(&mut self, release: usize, rows: Sealed<Vec<Rows>>, sampler: &mut dyn Sampler) -> Result<(), Error> {
         assert!(self.released.table(release).is_none(), "noise is drawn once for a charge");
-        let plan = &self.plan.releases()[release];
+        let plan = &self.part.plan().releases()[release];
+        if !self.part.contains(release) {
+            return Err(Error::Mismatch);
+        }
         let table = noised(plan, rows.open(&self.paid), sampler)?;
         self.released.tables[release] = Some(table);
         Ok(())
     }
+}
+
+/// Keys of listed domains with nothing measured.
+fn listed(release: &ReleasePlan) -> ReleasedTable {
+    let keys = cells(release);
+    let measures = vec![Vec::new(); keys.len()];
+    ReleasedTable { keys, measures }
 }
 
 fn noised(release: &ReleasePlan, rows: Vec<Rows>, sampler: &mut dyn Sampler) -> Result<ReleasedTable, Error> {

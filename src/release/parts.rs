@@ -8,20 +8,20 @@ use super::{Error, Key, decode, refined};
 use crate::execute::Rows;
 use crate::mechanism::{Exponential, Run, Sampler};
 use crate::resolve::End;
-use crate::rewrite::{Candidates, Part, PartKind, Subject, Target};
+use crate::rewrite::{Candidates, PartKind, PartPlan, Subject, Target};
 
 /// Weights and their sums stay below this, whatever a table holds.
 const WEIGHT_MAX: u128 = 1 << 90;
 
 /// What a part's statement returned, by group.
 pub enum Groups<'p> {
-    Counts { part: &'p Part, counts: HashMap<Key, Option<String>> },
-    Weights { part: &'p Part, weights: HashMap<Key, BTreeMap<u64, u128>> },
+    Counts { part: &'p PartPlan, counts: HashMap<Key, Option<String>> },
+    Weights { part: &'p PartPlan, weights: HashMap<Key, BTreeMap<u64, u128>> },
 }
 
 impl<'p> Groups<'p> {
     /// Reads rows of `key_count` keys each. Candidates that are none are left out.
-    pub fn new(part: &'p Part, rows: Rows, key_count: usize) -> Self {
+    pub fn new(part: &'p PartPlan, rows: Rows, key_count: usize) -> Self {
         let split = |mut row: Key| {
             let rest = row.split_off(key_count.min(row.len()));
             (row, rest)

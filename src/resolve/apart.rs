@@ -7,7 +7,8 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::cut::{group_expression, is_distinct_rows};
-use super::query::{Environment, Named as Source, is_aggregated, item_expr};
+use super::query::{Environment, Named as Source, Recursion, is_aggregated, item_expr};
+use super::recursion::names_any;
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::tree::{ColumnId, TableId};
 use crate::policy::{Protection, Table};
@@ -93,11 +94,21 @@ impl Resolver<'_> {
     /// What WITH adds to the names in sight.
     pub(super) fn environment_of(&self, with: Option<&ast::With>, environment: &Environment) -> Result<Environment, Refusal> {
         let mut environment = environment.clone();
+        let recursive = with.is_some_and(|w| w.recursive);
         for cte in with.iter().flat_map(|w| &w.cte_tables) {
-            let rows = self.rows_of(&cte.query, &environment)?;
+            let name = name_of(&cte.alias.name)?;
+            let names_itself = recursive && names_any(&cte.query, std::slice::from_ref(cte))?;
+            let inside = match names_itself {
+                true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
+                false => environment.clone(),
+            };
+            let rows = self.rows_of(&cte.query, &inside)?;
             // Only what its rows are is read of this one.
             let opened = (!rows.private).then(|| cte.clone());
-            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), rows, opened);
+            environment = match (names_itself, opened) {
+                (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
+                (_, opened) => environment.with(name, cte.clone(), rows, opened),
+            };
         }
         Ok(environment)
     }
@@ -114,6 +125,12 @@ impl Resolver<'_> {
             }
             _ => Ok(Rows::default()),
         }
+    }
+
+    /// Whether a column in the same place of both arms tells units apart.
+    pub(super) fn set_tells_apart(&self, left: &ast::SetExpr, right: &ast::SetExpr, environment: &Environment) -> Result<bool, Refusal> {
+        let (left, right) = (self.rows_of_body(left, environment)?, self.rows_of_body(right, environment)?);
+        Ok(left.columns.iter().zip(&right.columns).any(|(a, b)| a.1.determines && b.1.determines))
     }
 
     fn rows_of_select(&self, select: &ast::Select, environment: &Environment) -> Result<Rows, Refusal> {
@@ -164,7 +181,18 @@ impl Resolver<'_> {
                 keys.extend(group_expression(expr, select, &shape.scope).ok().and_then(|e| shape.column(e)));
             }
         }
-        let facts: Vec<Fact> = keys.into_iter().map(|id| shape.fact(id)).collect();
+        self.tells_apart(&keys, shape)
+    }
+
+    /// Whether rows with equal values of these expressions belong to one unit, over the FROM of a SELECT.
+    pub(super) fn determines_unit(&self, exprs: &[ast::Expr], select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
+        let shape = self.shape_of_from(select, environment)?;
+        let keys: Vec<ColumnId> = exprs.iter().filter_map(|e| shape.column(e)).collect();
+        self.tells_apart(&keys, &shape)
+    }
+
+    fn tells_apart(&self, keys: &[ColumnId], shape: &Shape) -> Result<bool, Refusal> {
+        let facts: Vec<Fact> = keys.iter().map(|id| shape.fact(*id)).collect();
         Ok(facts.iter().any(|f| f.determines || f.origin.is_some_and(|(mention, table, _)| self.holds_key(mention, table, &facts))))
     }
 

@@ -13,6 +13,7 @@ use super::operation::Aggregate;
 use super::outer::{Above, quoted};
 use super::query::{Environment, item_expr};
 use super::scope::{Scope, name_of, names_of};
+use super::subquery::{Given, Place};
 use super::tree::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
 use super::uncertainty::{self, Uncertainty};
 use crate::refusal::{Refusal, sqlstate};
@@ -28,6 +29,8 @@ pub(super) struct Cut {
     sets: Vec<Vec<usize>>,
     aggregates: Vec<Aggregate>,
     uncertainties: Vec<Uncertainty>,
+    /// Subqueries below the cut.
+    given: Given,
 }
 
 impl Cut {
@@ -53,7 +56,7 @@ impl Cut {
             return Ok(None);
         }
         let is_name = matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
-        match resolver.expressions(&self.scope).value(expr) {
+        match resolver.expressions_given(&self.scope, &self.given).value(expr) {
             Ok(value) => {
                 if let Some(at) = self.keys.iter().position(|k| k.expr == value) {
                     return Ok(Some(self.reference(key_column(at))));
@@ -76,16 +79,24 @@ impl Cut {
         let no_key = || Refusal::new(sqlstate::GROUPING_ERROR, "arguments to GROUPING must be grouping expressions of the associated query level");
         let key = |argument: &ast::FunctionArg| {
             let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return Err(no_key()) };
-            let value = resolver.expressions(&self.scope).value(expr)?;
+            let value = resolver.expressions_given(&self.scope, &self.given).value(expr)?;
             self.keys.iter().position(|k| k.expr == value).ok_or_else(no_key)
         };
         let arguments = arguments.iter().map(key).collect::<Result<Vec<_>, _>>()?;
         grouping(&arguments, &self.sets, self.reference(SET_COLUMN.to_owned()))
     }
 
+    pub(super) fn has_alias(&self, alias: &str) -> bool {
+        self.scope.items.iter().any(|item| item.alias == alias)
+    }
+
+    pub(super) fn has_column(&self, name: &str) -> bool {
+        self.scope.items.iter().flat_map(|item| &item.columns).any(|column| column.name == name)
+    }
+
     /// The index of the call among the release's aggregates.
     fn aggregate(&mut self, resolver: &Resolver<'_>, function: &ast::Function) -> Result<usize, Refusal> {
-        let found = aggregate(function, &resolver.expressions(&self.scope))?;
+        let found = aggregate(function, &resolver.expressions_given(&self.scope, &self.given))?;
         let at = self.aggregates.iter().position(|a| *a == found).unwrap_or_else(|| {
             self.aggregates.push(found);
             self.aggregates.len() - 1
@@ -114,11 +125,14 @@ impl Resolver<'_> {
         let scans = std::mem::take(&mut self.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
         let (input, scope) = self.rows(select, environment)?;
+        let mut given = Given::default();
+        self.subqueries_below(select, Place { scope: &scope, outer: &[], environment, is_extended: input.is_extended() }, &mut given)?;
+        let input = given.below(input);
         // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
         let number = self.releases.len();
         self.releases.push(Release { input, keys: Vec::new(), sets: Vec::new(), aggregates: Vec::new(), uncertainties: Vec::new() });
-        let (keys, sets) = self.keys(select, &scope)?;
-        let mut cut = Cut { number, scope, keys, sets, aggregates: Vec::new(), uncertainties: Vec::new() };
+        let (keys, sets) = self.keys(select, &scope, &given)?;
+        let mut cut = Cut { number, scope, keys, sets, aggregates: Vec::new(), uncertainties: Vec::new(), given };
 
         let is_key_list = is_distinct_rows(select);
         let mut projection = Vec::new();
@@ -126,14 +140,18 @@ impl Resolver<'_> {
             projection.push(self.cut_item(item, &mut cut, environment)?);
         }
         let having = select.having.as_ref().map(|h| self.above(h, environment, &mut Above::Cut(&mut cut))).transpose()?;
+        let named_window = self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
         let order_by = order_by.map(|o| self.cut_order(o, select, &mut cut, environment)).transpose()?;
         let distinct = match &select.distinct {
             Some(ast::Distinct::Distinct) if is_key_list => None,
-            Some(ast::Distinct::On(_)) => return Err(Refusal::unsupported("DISTINCT ON over grouped rows")),
+            Some(ast::Distinct::On(exprs)) => {
+                let exprs = exprs.iter().map(|e| self.cut_sorted(e, select, &mut cut, environment)).collect::<Result<_, _>>()?;
+                Some(ast::Distinct::On(exprs))
+            }
             other => other.clone(),
         };
         self.scans = scans;
-        let Cut { number, scope: _, keys, sets, aggregates, uncertainties } = cut;
+        let Cut { number, scope: _, keys, sets, aggregates, uncertainties, given: _ } = cut;
         let release = &mut self.releases[number];
         (release.keys, release.sets, release.aggregates, release.uncertainties) = (keys, sets, aggregates, uncertainties);
         if release.keys.is_empty() && release.aggregates.is_empty() {
@@ -141,7 +159,17 @@ impl Resolver<'_> {
         }
         let from = vec![ast::TableWithJoins { relation: release_table(number), joins: Vec::new() }];
         let group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
-        let above = ast::Select { distinct, projection, from, selection: having, group_by, having: None, ..empty_select() };
+        let above = ast::Select {
+            distinct,
+            projection,
+            from,
+            selection: having,
+            group_by,
+            having: None,
+            named_window,
+            window_before_qualify: select.window_before_qualify,
+            ..empty_select()
+        };
         Ok((above, order_by))
     }
 
@@ -155,7 +183,7 @@ impl Resolver<'_> {
     }
 
     /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
-    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<(Vec<Key>, Vec<Vec<usize>>), Refusal> {
+    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<(Vec<Key>, Vec<Vec<usize>>), Refusal> {
         let sets = if is_distinct_rows(select) {
             let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"));
             vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
@@ -171,7 +199,7 @@ impl Resolver<'_> {
                 if contains_aggregate(expr) {
                     return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
                 }
-                let value = self.expressions(scope).value(expr)?;
+                let value = self.expressions_given(scope, given).value(expr)?;
                 own.push(keys.iter().position(|k| k.expr == value).unwrap_or_else(|| {
                     keys.push(Key { expr: value, text: expr.to_string() });
                     keys.len() - 1
@@ -194,18 +222,21 @@ impl Resolver<'_> {
         cut: &mut Cut,
         environment: &Environment,
     ) -> Result<ast::OrderBy, Refusal> {
+        map_order(order_by, |expr| self.cut_sorted(expr, select, cut, environment))
+    }
+
+    /// An item of ORDER BY or DISTINCT ON.
+    fn cut_sorted(&mut self, expr: &ast::Expr, select: &ast::Select, cut: &mut Cut, environment: &Environment) -> Result<ast::Expr, Refusal> {
         let outputs: Vec<String> = select.projection.iter().map(output_name).collect::<Result<_, _>>()?;
-        map_order(order_by, |expr| {
-            if let Some(name) = bare_name(expr)
-                && outputs.contains(&name)
-            {
-                return Ok(ast::Expr::Identifier(quoted(&name)));
-            }
-            if is_ordinal(expr) {
-                return Ok(expr.clone());
-            }
-            self.above(expr, environment, &mut Above::Cut(cut))
-        })
+        if let Some(name) = bare_name(expr)
+            && outputs.contains(&name)
+        {
+            return Ok(ast::Expr::Identifier(quoted(&name)));
+        }
+        if is_ordinal(expr) {
+            return Ok(expr.clone());
+        }
+        self.above(expr, environment, &mut Above::Cut(cut))
     }
 }
 

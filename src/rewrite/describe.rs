@@ -87,11 +87,13 @@ impl Words<'_> {
             }
             Relation::Filter { input, predicate } => {
                 lines.push(format!("{indent}Filter on {}", self.columns_of(predicate)));
+                self.subqueries(predicate, depth, lines);
                 self.tree(input, depth + 1, lines);
             }
             Relation::Project { input, columns } => {
                 let names: Vec<String> = columns.iter().map(|(id, _)| self.column(*id)).collect();
                 lines.push(format!("{indent}Compute {}", names.join(", ")));
+                columns.iter().for_each(|(_, expr)| self.subqueries(expr, depth, lines));
                 self.tree(input, depth + 1, lines);
             }
             Relation::Join { kind, left, right, on } => {
@@ -104,6 +106,17 @@ impl Words<'_> {
                 self.tree(left, depth + 1, lines);
                 self.tree(right, depth + 1, lines);
             }
+            Relation::Window { input, columns } => {
+                let unit = &self.policy.privacy.unit;
+                let partitions: Vec<String> =
+                    columns.iter().map(|(_, w)| w.partition.iter().map(|e| self.columns_of(e)).collect::<Vec<_>>().join(", ")).collect();
+                lines.push(format!("{indent}Window within each {unit}: {} by {}", columns.len(), partitions.join("; ")));
+                self.tree(input, depth + 1, lines);
+            }
+            Relation::Union { columns: _, arms } => {
+                lines.push(format!("{indent}Union of {} relations", arms.len()));
+                arms.iter().for_each(|(arm, _)| self.tree(arm, depth + 1, lines));
+            }
             Relation::Group { input, keys, aggregates } => {
                 let unit = &self.policy.privacy.unit;
                 let keys: Vec<String> = keys.iter().map(|id| self.column(*id)).collect();
@@ -115,8 +128,16 @@ impl Words<'_> {
         }
     }
 
+    /// Each subquery of an expression, beside the rows that it is asked of.
+    fn subqueries(&self, expr: &Expr, depth: usize, lines: &mut Vec<String>) {
+        for relation in expr.own_relations() {
+            lines.push(format!("{}Where a row exists in", "  ".repeat(depth + 1)));
+            self.tree(relation, depth + 2, lines);
+        }
+    }
+
     fn columns_of(&self, expr: &Expr) -> String {
-        let columns = expr.columns();
+        let columns = expr.free_columns();
         if columns.is_empty() { "a constant".to_owned() } else { columns.iter().map(|id| self.column(*id)).collect::<Vec<_>>().join(", ") }
     }
 
@@ -176,7 +197,7 @@ impl Words<'_> {
     fn value(&self, value: &Expr) -> String {
         match &value.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
                 format!("an expression of {}", self.columns_of(value))
             }
         }

@@ -33,7 +33,7 @@ pub struct Ground {
 /// 0A000 for a key that cannot be made total.
 pub fn ground(release: &AnalyzedRelease, policy: &Policy, columns: &[ColumnInfo], flat: Flat) -> Result<Ground, Refusal> {
     let Flat { from, mut conditions, cells } = flat;
-    let expressions = Expressions { cells: &cells };
+    let expressions = Expressions { cells: &cells, relations: None };
     let mut keys = Vec::new();
     for (expr, rule) in &release.keys {
         let key = canonical(expressions.emit(expr)?.0, &expr.data_type, rule);

@@ -37,7 +37,7 @@ impl Levels<'_> {
     /// the base lattice otherwise).
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
         let Ground { from, condition, cells, keys, unit } = ground(self.release, self.policy, self.columns, flat)?;
-        let expressions = Expressions { cells: &cells };
+        let expressions = Expressions { cells: &cells, relations: None };
         let one_row = self.release.one_row_per_unit;
         let flat = one_row && self.release.sets.is_empty();
         // The last level prints everything as text; here that is this one.

@@ -1,10 +1,13 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
 mod aim;
+mod calendar;
 mod cast;
 mod constants;
+mod curve;
 mod describe;
 mod expression;
+mod grammar;
 mod grid;
 mod ground;
 mod guard;
@@ -12,13 +15,16 @@ mod lattice;
 mod levels;
 mod norm;
 mod operator;
+mod part;
 mod partials;
 mod parts;
 mod price;
+mod reading;
 mod relation;
 mod rolled;
 pub mod sql;
 mod step;
+mod text;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
@@ -28,11 +34,12 @@ pub use describe::{count_deviation, measure_deviation, part_noise, values_deviat
 pub use grid::Candidates;
 pub use ground::key_text;
 pub use lattice::{Lattice, Step};
+pub use part::Part;
 pub use partials::{Centred, Count, Measure, Output, Partial};
-pub use parts::{Part, PartKind, Question, Subject, Target};
+pub use parts::{PartKind, PartPlan, Question, Subject, Target};
 pub use price::{Price, Terms};
 
-use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage};
 use crate::catalog::Type;
 use crate::mechanism::Loss;
 use crate::policy::{Policy, ViewKind};
@@ -125,7 +132,9 @@ pub struct ReleasePlan {
     uncertainties: Vec<Uncertainty>,
     price: Option<Price>,
     /// Statements beside the vector's.
-    parts: Vec<Part>,
+    parts: Vec<PartPlan>,
+    /// Digest of all that decides the released values but the vector's noise and the constants' values.
+    question: [u8; 32],
     /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
@@ -178,19 +187,29 @@ impl ReleasePlan {
         self.price.as_ref()
     }
 
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[PartPlan] {
         &self.parts
     }
 
     /// Every statement of the release: the vector's if there is one, then those of the parts.
     pub fn statements(&self) -> Vec<&str> {
-        self.sql.as_deref().into_iter().chain(self.parts.iter().map(Part::sql)).collect()
+        self.sql.as_deref().into_iter().chain(self.parts.iter().map(PartPlan::sql)).collect()
     }
 
     /// What all of it costs.
-    fn loss(&self) -> Option<Loss> {
+    pub fn loss(&self) -> Option<Loss> {
         let vector = self.price.as_ref().map_or(Loss::ZERO, |p| p.loss);
         self.parts.iter().try_fold(vector, |sum, part| sum.compose(part.loss))
+    }
+
+    /// Measures, then the parts' columns.
+    pub fn width(&self) -> usize {
+        self.measures.len() + self.parts.iter().map(|part| part.question.width()).sum::<usize>()
+    }
+
+    /// Two releases of one question differ in noise alone, where their constants are the same.
+    pub fn question(&self) -> [u8; 32] {
+        self.question
     }
 
     pub fn relied_on(&self) -> &[(u32, String, String, String)] {
@@ -270,6 +289,7 @@ fn rewrite_release(
         uncertainties: Vec::new(),
         price: None,
         parts: Vec::new(),
+        question: [0; 32],
         relied_on,
         description: Vec::new(),
     };
@@ -277,12 +297,15 @@ fn rewrite_release(
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
         let price = price::price(release, &plan.coordinates, policy, terms, share)?;
-        plan.sql = Some(emission.vector(&plan.coordinates, &price)?);
+        plan.sql = Some(emission.vector(&plan.coordinates, &price, &price.bounding())?);
         plan.price = Some(price);
     }
     for question in questions {
         let (kind, loss) = price::part(&question, release, terms, share)?;
-        plan.parts.push(Part { sql: emission.part(&question)?, question, kind, loss });
+        plan.parts.push(PartPlan { sql: emission.part(&question)?, question, kind, loss });
+    }
+    if let Some(price) = &plan.price {
+        plan.question = question_of(&mut emission, &plan, price)?;
     }
     plan.constants = emission.constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
@@ -299,21 +322,20 @@ struct Emission<'a> {
 
 impl Emission<'_> {
     fn flat(&self) -> Result<relation::Flat, Refusal> {
-        relation::Relations { policy: self.policy, columns: self.analyzed.columns(), needed: needed(self.release), derived: 0 }
+        relation::Relations { policy: self.policy, columns: self.analyzed.columns(), needed: needed(self.release), derived: std::cell::Cell::new(0) }
             .emit(&self.release.input)
     }
 
-    fn vector(&mut self, coordinates: &[Partial], price: &Price) -> Result<String, Refusal> {
-        let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
+    fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<String, Refusal> {
         let levels = levels::Levels {
             release: self.release,
             policy: self.policy,
             columns: self.analyzed.columns(),
             coordinates,
             weights: &price.weights,
-            clip: &price.clip,
-            refine: &refine,
-            mechanism: price.mechanism,
+            clip: &bounding.clip,
+            refine: &bounding.refine,
+            mechanism: bounding.mechanism,
             groups_per_unit: price.groups_per_unit,
         };
         let statement = levels.statement(self.flat()?)?;
@@ -347,9 +369,18 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
     relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
-    if let Relation::Group { input: _, keys, aggregates: _ } = relation {
-        needed.extend(keys);
+    match relation {
+        Relation::Group { input: _, keys, aggregates: _ } => needed.extend(keys),
+        // Arms give their columns by place: all are needed.
+        Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| needed.extend(ids)),
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Window { .. } => {}
     }
+    relation.expressions().into_iter().flat_map(|e| e.relations()).for_each(|inner| read_by(inner, needed));
     relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 
@@ -365,6 +396,20 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
         digest.update(format!("{:?}{:?}{:?}{:?}", release.constants, release.keys, release.sets, release.price).as_bytes());
     }
     digest.finalize().into()
+}
+
+/// What is asked, told by the statement as it would be without noise, and by the parts as they are. Aliases, the outer query and other releases of the statement do not
+/// matter.
+fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, price: &Price) -> Result<[u8; 32], Refusal> {
+    let release = emission.release;
+    let sql = emission.vector(&plan.coordinates, price, &price.no_bounding())?;
+    let mut digest = Sha256::new();
+    digest.update(emission.policy.version.as_bytes());
+    digest.update(sql.as_bytes());
+    let Lineage { rows_per_unit, .. } = &release.lineage;
+    let bounded = (rows_per_unit, release.one_row_per_unit, release.one_row_per_group, price.groups_per_unit);
+    digest.update(format!("{:?} {:?} {:?} {bounded:?} {:?}", plan.keys, plan.sets, plan.measures, plan.parts).as_bytes());
+    Ok(digest.finalize().into())
 }
 
 /// Shown where a bound is printed.

@@ -81,14 +81,14 @@ impl Target {
 
 /// A part of a release: one statement, and how its rows may leave.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct PartPlan {
     pub(super) sql: String,
     pub question: Question,
     pub kind: PartKind,
     pub loss: Loss,
 }
 
-impl Part {
+impl PartPlan {
     /// Keys as text, then for a count the integer, for choices the candidate (as text) and its weight.
     pub fn sql(&self) -> &str {
         &self.sql
@@ -182,7 +182,7 @@ impl Question {
 
     /// The statement, over the release's ground.
     pub fn statement(&self, release: &AnalyzedRelease, ground: Ground) -> Result<ast::Query, Refusal> {
-        let expressions = Expressions { cells: &ground.cells };
+        let expressions = Expressions { cells: &ground.cells, relations: None };
         let mut conditions: Vec<ast::Expr> = ground.condition.iter().cloned().map(sql::nested).collect();
         if let Some(filter) = &self.filter {
             conditions.push(sql::nested(expressions.condition(filter)?));

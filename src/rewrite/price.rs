@@ -42,6 +42,28 @@ pub struct Price {
     /// Most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
     pub loss: Loss,
+    /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound a unit otherwise.
+    l2: BigUint,
+    /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting. Compares answers to one question.
+    pub accuracy: f64,
+}
+
+/// What a statement takes of a price.
+pub(super) struct Bounding {
+    pub mechanism: Mechanism,
+    pub clip: BigUint,
+    pub refine: Vec<u32>,
+}
+
+impl Price {
+    pub(super) fn bounding(&self) -> Bounding {
+        Bounding { mechanism: self.mechanism, clip: self.clip.clone(), refine: self.calibrated.iter().map(|c| c.refine).collect() }
+    }
+
+    /// The same whatever mechanism and noise the price has: statements of one question are one text then. Never run.
+    pub(super) fn no_bounding(&self) -> Bounding {
+        Bounding { mechanism: Mechanism::Gaussian, clip: self.l2.clone(), refine: vec![0; self.calibrated.len()] }
+    }
 }
 
 /// Prices a release; `share` is how many releases split the statement's epsilon.
@@ -135,7 +157,7 @@ fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, terms: &Terms, sha
         _ => return Err(out_of_reach()),
     };
     let (clip, loss) = match (mechanism, mu) {
-        (Mechanism::Gaussian, Some(mu)) => (l2, loss_gaussian(mu)),
+        (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu)),
         _ => (l1, loss_laplace(epsilon)),
     };
     let calibrated = weights
@@ -146,7 +168,8 @@ fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, terms: &Terms, sha
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| out_of_reach())?;
-    Ok(Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss })
+    let accuracy = mu.map_or(epsilon.to_f64(), |mu| mu.to_f64());
+    Ok(Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss, l2, accuracy })
 }
 
 /// Adds the threshold on the number of units present, with its delta.

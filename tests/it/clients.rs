@@ -17,6 +17,13 @@ async fn psql() {
     run("psql", "sh", &["tests/clients/psql/test.sh".as_ref(), psql.as_os_str()], &[]).await;
 }
 
+/// Keep-alives and questions in the simple, extended and prepared protocol.
+#[tokio::test(flavor = "multi_thread")]
+async fn pgbench() {
+    let Some(pgbench) = install::pgbench().await else { return };
+    run("pgbench", "sh", &["tests/clients/pgbench/test.sh".as_ref(), pgbench.as_os_str()], &[]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn psycopg() {
     python("psycopg", &["psycopg[binary]"]).await;
@@ -35,6 +42,25 @@ async fn asyncpg() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlalchemy() {
     python("sqlalchemy", &["sqlalchemy", "psycopg[binary]"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn django() {
+    python("django", &["django", "psycopg[binary]"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pandas() {
+    python("pandas", &["pandas", "sqlalchemy", "psycopg[binary]"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn psqlodbc() {
+    let Some(driver) = install::psqlodbc().await else { return };
+    run("psqlodbc", "sh", &["tests/clients/psqlodbc/isql.sh".as_ref(), driver.as_os_str()], &[]).await;
+    let Some(Python(python)) = install::python("pyodbc", &["pyodbc"]).await else { return };
+    let environment = [("PYTHONPATH", "tests/clients".as_ref()), ("DRIVER", driver.as_os_str())];
+    run("psqlodbc", python, &["tests/clients/psqlodbc/test.py".as_ref()], &environment).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

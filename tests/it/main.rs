@@ -2,6 +2,7 @@
 
 mod attack;
 mod catalog;
+mod catalogs;
 mod cli;
 mod clients;
 mod corpus;
@@ -14,13 +15,17 @@ mod ledger;
 mod middle;
 mod neighbour;
 mod oracle;
+mod outer;
 mod policy;
 mod postgres;
+mod reuse;
 mod road;
+mod serve;
 mod settings;
 mod shadow;
 mod statistics;
 mod tidy;
+mod twins;
 mod veil;
 mod views;
 mod wire;

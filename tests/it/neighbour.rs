@@ -9,6 +9,7 @@ mod named;
 mod parts;
 mod random;
 mod steps;
+mod subqueries;
 mod total;
 mod world;
 

@@ -8,7 +8,7 @@ use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, File, Policy, Wishes, check};
+use pgveil::policy::{Budget, File, Policy, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_util::sync::CancellationToken;
@@ -61,9 +61,9 @@ impl Veil {
     }
 
     /// Tables of one's own.
-    pub async fn over(schema: &str, yaml: &str, sampler: Option<MakeSampler>) -> Self {
+    pub async fn over(fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
         let (server, client) = Self::server().await;
-        client.batch_execute(schema).await.unwrap();
+        fill(&client).await;
         Self::around(server, client, yaml, sampler).await
     }
 
@@ -105,6 +105,11 @@ impl Veil {
 
     pub fn wishes(epsilon: f64) -> Wishes {
         Wishes { epsilon: Some(epsilon), ..Wishes::default() }
+    }
+
+    /// Buys every answer anew.
+    pub fn fresh() -> Asker {
+        Asker { wishes: Wishes { reuse: Reuse::Off, ..Wishes::default() }, ..Self::asker() }
     }
 
     /// Mu squared that the analyst has spent, as a number.

@@ -3,10 +3,10 @@
 use super::{Words, significant};
 use crate::mechanism::{Calibrated, Exponential};
 use crate::resolve::{Distinct, End, Expr};
-use crate::rewrite::{Candidates, Part, PartKind, Subject, Target};
+use crate::rewrite::{Candidates, PartKind, PartPlan, Subject, Target};
 
 impl Words<'_> {
-    pub(super) fn part(&self, part: &Part, unit: &str) -> Vec<String> {
+    pub(super) fn part(&self, part: &PartPlan, unit: &str) -> Vec<String> {
         let filter = part.question.filter.as_ref().map(|f| format!(" where {}", self.columns_of(f))).unwrap_or_default();
         let mut lines = Vec::new();
         match (&part.question.subject, &part.kind) {
@@ -15,7 +15,7 @@ impl Words<'_> {
                     Distinct::Value(value) => self.value(value),
                     Distinct::Row(values) => values.iter().map(|v: &Expr| self.value(v)).collect::<Vec<_>>().join(", "),
                 };
-                lines.push(format!("  Part: unlike values of {values}{filter}, of each {unit} at most {clip}, kept by hash"));
+                lines.push(format!("  PartPlan: unlike values of {values}{filter}, of each {unit} at most {clip}, kept by hash"));
                 lines.push(format!("    {:?} noise, standard deviation {}", calibrated.noise, significant(deviation(calibrated))));
             }
             (Subject::Value { value, candidates }, PartKind::Choice { draws, weight_max: _, row_weight: _ }) => {
@@ -23,7 +23,10 @@ impl Words<'_> {
                     Candidates::Grid(grid) => format!("{} grid points, {} apart", grid.points, grid.spacing()),
                     Candidates::Listed(values) => format!("{} listed values", values.len()),
                 };
-                lines.push(format!("  Part: a value of {}{filter} out of {known}; rows of one {unit} over the bound weigh less", self.value(value)));
+                lines.push(format!(
+                    "  PartPlan: a value of {}{filter} out of {known}; rows of one {unit} over the bound weigh less",
+                    self.value(value)
+                ));
                 for (target, draw) in part.question.targets.iter().zip(draws) {
                     lines.push(format!("    {}: exponential mechanism, eta {:.4}, {}", wanted(target), eta(draw), error(part, target, draw)));
                 }
@@ -44,7 +47,7 @@ fn wanted(target: &Target) -> String {
 }
 
 /// How far off a part's output may be.
-pub fn part_noise(part: &Part, draws: &[usize]) -> String {
+pub fn part_noise(part: &PartPlan, draws: &[usize]) -> String {
     match &part.kind {
         PartKind::Count { calibrated, clip: _ } => format!("standard deviation {}", significant(deviation(calibrated))),
         PartKind::Choice { draws: all, weight_max: _, row_weight: _ } => {
@@ -64,7 +67,7 @@ fn eta(draw: &Exponential) -> f64 {
 }
 
 /// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007, Theorem 6).
-fn error(part: &Part, target: &Target, draw: &Exponential) -> String {
+fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
     let (PartKind::Choice { draws: _, weight_max, row_weight }, Subject::Value { value: _, candidates }) = (&part.kind, &part.question.subject)
     else {
         return String::new();

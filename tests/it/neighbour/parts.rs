@@ -2,14 +2,14 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 use pgveil::mechanism::{Accounting, Noise};
-use pgveil::rewrite::{Part, PartKind, ReleasePlan, Target};
+use pgveil::rewrite::{PartKind, PartPlan, ReleasePlan, Target};
 
 use super::bound::scaled_by;
 use super::random::Random;
 use super::world::{Groups, HEAVY, UNITS, World};
 
 /// Declared bounds against a few units, the heavy one always among them, and against rows of nobody.
-pub async fn holds(world: &World, release: &ReleasePlan, part: &Part, sql: &str, random: &mut Random) -> Result<(), String> {
+pub async fn holds(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str, random: &mut Random) -> Result<(), String> {
     noise_hides(part)?;
     for unit in [HEAVY, 1 + random.below(UNITS + 1)] {
         unit_within(world, release, part, sql, unit).await?;
@@ -18,11 +18,11 @@ pub async fn holds(world: &World, release: &ReleasePlan, part: &Part, sql: &str,
 }
 
 /// Key columns of the statement: candidates are keys beside the groups'.
-pub fn keys(release: &ReleasePlan, part: &Part) -> usize {
+pub fn keys(release: &ReleasePlan, part: &PartPlan) -> usize {
     release.key_columns() + usize::from(matches!(part.kind, PartKind::Choice { .. }))
 }
 
-fn noise_hides(part: &Part) -> Result<(), String> {
+fn noise_hides(part: &PartPlan) -> Result<(), String> {
     let faulty = |what: &str| Err(format!("{what}: {part:?}"));
     match &part.kind {
         PartKind::Count { calibrated, clip } => scaled_by(&part.loss, clip, &BigUint::from(1u8), calibrated.noise, calibrated.refine),
@@ -51,7 +51,7 @@ fn noise_hides(part: &Part) -> Result<(), String> {
     }
 }
 
-async fn nobody(world: &World, release: &ReleasePlan, part: &Part, sql: &str) -> Result<(), String> {
+async fn nobody(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str) -> Result<(), String> {
     world.without_anybody().await;
     let left = world.run(sql, keys(release, part)).await;
     world.back().await;
@@ -59,7 +59,7 @@ async fn nobody(world: &World, release: &ReleasePlan, part: &Part, sql: &str) ->
     if left.values().flatten().all(|v| *v == BigInt::ZERO) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}\n{sql}")) }
 }
 
-async fn unit_within(world: &World, release: &ReleasePlan, part: &Part, sql: &str, unit: usize) -> Result<(), String> {
+async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str, unit: usize) -> Result<(), String> {
     let whole = world.run(sql, keys(release, part)).await?;
     world.without(unit).await;
     let rest = world.run(sql, keys(release, part)).await;
