@@ -217,7 +217,9 @@ impl Keys<'_> {
             Node::Call { function: Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual, arguments } => {
                 arguments.iter().all(|a| a.as_column() == Some(id) || a.as_literal().is_some())
             }
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } => false,
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+                false
+            }
         };
         let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
         self.conditions
@@ -241,6 +243,7 @@ impl Keys<'_> {
             Node::Column(id) => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
             Node::Literal(value) => value.is_none(),
             Node::Constant(_) => true,
+            Node::Exists { .. } => false,
             Node::Cast(inner) => reads_text(inner, &expr.data_type) || self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
@@ -290,6 +293,7 @@ fn day_grained(expr: &Expr, id: ColumnId) -> bool {
     match &expr.node {
         Node::Column(column) => *column != id,
         Node::Literal(_) | Node::Constant(_) => true,
+        Node::Exists { .. } => false,
         Node::Cast(inner) => (inner.as_column() == Some(id) && expr.data_type == Type::Date) || day_grained(inner, id),
         Node::Case { branches, otherwise } => {
             branches.iter().all(|(c, r)| day_grained(c, id) && day_grained(r, id)) && otherwise.as_ref().is_none_or(|e| day_grained(e, id))

@@ -34,7 +34,7 @@ impl Keys<'_> {
             return Expr::column(id, expr.data_type.clone());
         }
         let node = match &expr.node {
-            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => expr.node.clone(),
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Exists { .. } => expr.node.clone(),
             Node::Cast(inner) => Node::Cast(Box::new(self.replaced(inner, parts))),
             Node::Case { branches, otherwise } => Node::Case {
                 branches: branches.iter().map(|(c, r)| (self.replaced(c, parts), self.replaced(r, parts))).collect(),
@@ -112,7 +112,7 @@ fn takes_steps(expr: &Expr) -> bool {
             let is_instant = matches!(inner.data_type, Type::Timestamp | Type::Timestamptz);
             (is_integer && is_number) || (expr.data_type == Type::Date && is_instant)
         }
-        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Case { .. } => false,
+        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Case { .. } | Node::Exists { .. } => false,
     }
 }
 

@@ -33,6 +33,7 @@ impl Ranges<'_> {
             Node::Column(id) => self.column(*id),
             Node::Literal(value) => value.as_ref().map_or(Interval::ALL, of_constant),
             Node::Constant(_) => of_unbounded(&expr.data_type),
+            Node::Exists { .. } => Interval::ALL,
             Node::Cast(inner) => cast(self.of(inner), &inner.data_type, &expr.data_type),
             Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref()),
             Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type),

@@ -1,9 +1,11 @@
 //! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
 
 mod answering;
+mod explain;
 mod failures;
 mod notice;
 mod service;
+mod views;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,7 +26,7 @@ use crate::finish;
 use crate::ledger::{Balances, Ledger};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::{Policy, Wishes};
+use crate::policy::{Notices, Policy, Wishes};
 use crate::refusal::Refusal;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
@@ -95,7 +97,7 @@ impl Engine {
         let accounts = vec![standing(&balances.role), standing(&balances.owner)];
         let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
         let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
-        let plan = plan(query, &self.policy, &asker.search_path, &constants(asker), &terms)?;
+        let plan = plan(query, &self.policy, &asker.search_path, &constants(asker, &self.policy), &terms)?;
         Ok((plan, balances))
     }
 
@@ -163,10 +165,14 @@ impl Service for Engine {
         let (plan, _) = self.plan(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
         let released = self.answered(asker, &plan, &cancel).await?;
-        let statement = finish::finish(&plan, &released).map_err(Error::Rewrite)?;
+        let views = self.views(asker, &plan).await?;
+        let statement = finish::finish(&plan, &released, &views).map_err(Error::Rewrite)?;
         let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let notices = notice::of_answer(&plan, &balances, &self.policy);
+        let mut notices = notice::of_answer(&plan, &released, asker.wishes.notices, &balances, &self.policy);
+        if asker.wishes.notices != Notices::Off {
+            notices.extend(notice::of_clock(&plan, query, &self.policy));
+        }
         Ok(Answer { columns: description.columns, rows, notices })
     }
 
@@ -177,13 +183,16 @@ impl Service for Engine {
     async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
         self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(shadow_error)?;
         let (plan, balances) = self.plan(asker, query).await?;
-        Ok(if json { notice::explain_json(&plan, &balances, &self.policy) } else { notice::explain(&plan, &balances, &self.policy) })
+        let told = if json { explain::json } else { explain::text };
+        Ok(told(&plan, &asker.wishes, &balances.role, &self.policy))
     }
 }
 
-/// The session's constants, the clock read once a statement.
-pub fn constants(asker: &Asker) -> Constants {
+/// The session's constants, the clock read once a statement and rounded down to the policy's grain.
+pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+    let grain = policy.time_grain.map_or(1, |grain| grain.as_micros().max(1));
+    let since_1970 = since_1970 - since_1970 % grain;
     let epoch_2000 = 946_684_800_000_000;
     let zone = asker.settings.iter().find(|(name, _)| name.eq_ignore_ascii_case("TimeZone")).map_or("UTC", |(_, zone)| zone);
     let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"].iter().any(|known| known.eq_ignore_ascii_case(zone));

@@ -1,28 +1,46 @@
-//! What a plan costs and how far off its answers may be, in words: notices and EXPLAIN. Public facts only.
+//! What a plan costs and how far off its answers may be, in words. Public facts and released values only.
 
-use crate::ledger::Balances;
+use std::time::Duration;
+
+use crate::finish::spread;
+use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
-use crate::policy::Policy;
+use crate::parse::Query;
+use crate::policy::{Notices, Policy};
+use crate::release::{Released, ReleasedTable};
 use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
 
 /// Two standard errors to either side hold the exact clipped answer in 95 of 100 cases.
 const NORMAL_95: f64 = 1.96;
 
-/// The notices of an answer: its cost, and the noise of every aggregate whose noise does not depend on the data.
-pub fn of_answer(plan: &Plan, balances: &Balances, policy: &Policy) -> Vec<String> {
+/// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.
+pub fn of_answer(plan: &Plan, released: &Released, wished: Notices, balances: &Balances, policy: &Policy) -> Vec<String> {
     if plan.loss().is_zero() {
         return Vec::new();
     }
-    let mut lines = vec![format!("privacy cost: {}; {}", cost(&plan.loss(), policy), left(balances))];
-    lines.extend(plan.releases().iter().flat_map(noise));
-    lines
+    let cost = format!("privacy cost: {}; {}", cost(&plan.loss(), policy), left(&balances.role));
+    match wished {
+        Notices::Off => Vec::new(),
+        Notices::Cost => vec![cost],
+        Notices::Full => {
+            let noise = plan.releases().iter().enumerate().flat_map(|(at, release)| noise_released(release, released.table(at)));
+            std::iter::once(cost).chain(noise).collect()
+        }
+    }
 }
 
-/// EXPLAIN's lines: each release's tree, SQL, sensitivity and noise; the cost; what the role has left.
-pub fn explain(plan: &Plan, balances: &Balances, policy: &Policy) -> Vec<String> {
-    let mut lines = describe(plan, policy);
-    lines.push(format!("Budget: {}", left(balances)));
-    lines
+/// Said where the clock stands in a query of private rows and the policy rounds it.
+pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
+    let grain = policy.time_grain?;
+    let told = || format!("now() is rounded down to a multiple of {} in conditions on private rows", span(grain));
+    (!plan.releases().is_empty() && query.reads_clock()).then(told)
+}
+
+/// `90min`: in the largest unit that divides it.
+fn span(time: Duration) -> String {
+    let ms = time.as_millis();
+    let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+    units.iter().find(|(scale, _)| ms.is_multiple_of(*scale)).map_or(format!("{ms}ms"), |(scale, unit)| format!("{}{unit}", ms / scale))
 }
 
 /// The plan alone, as `pgveil explain` and the golden files show it.
@@ -41,36 +59,15 @@ pub fn describe(plan: &Plan, policy: &Policy) -> Vec<String> {
         lines.push(format!("Middle query {}: {}", number + 1, middle.query));
     }
     lines.push(format!("Outer query: {}", plan.outer()));
+    if plan.releases().is_empty() {
+        lines.push("Public: answered exactly".to_owned());
+    }
     lines.push(format!("Cost: {}", if plan.loss().is_zero() { "nothing".to_owned() } else { cost(&plan.loss(), policy) }));
     lines
 }
 
-/// EXPLAIN (FORMAT JSON): one document.
-pub fn explain_json(plan: &Plan, balances: &Balances, policy: &Policy) -> Vec<String> {
-    let releases: Vec<serde_json::Value> =
-        plan.releases().iter().map(|r| serde_json::json!({ "description": r.description(), "sql": r.sql(), "noise": noise(r) })).collect();
-    let document = serde_json::json!([{
-        "releases": releases,
-        "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
-        "outer_query": plan.outer().to_string(),
-        "cost": components(&plan.loss()),
-        "cost_text": cost(&plan.loss(), policy),
-        "budget_left": balances.role.fraction_left(),
-    }]);
-    vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
-}
-
-fn components(loss: &Loss) -> serde_json::Value {
-    serde_json::json!({
-        "epsilon": loss.epsilon.map(Fixed::to_f64),
-        "rho": loss.rho.to_f64(),
-        "mu_squared": loss.mu_squared.to_f64(),
-        "delta": loss.delta.to_f64(),
-    })
-}
-
 /// A loss in words: pure epsilon where there is one, else mu and the epsilon it stands for at the policy's delta.
-fn cost(loss: &Loss, policy: &Policy) -> String {
+pub(super) fn cost(loss: &Loss, policy: &Policy) -> String {
     let threshold = if loss.delta == Fixed::ZERO { String::new() } else { format!(" and delta {:.1e}", loss.delta.to_f64()) };
     match loss.epsilon {
         Some(epsilon) => format!("epsilon {:.4} (Laplace){threshold}", epsilon.to_f64()),
@@ -83,12 +80,36 @@ fn cost(loss: &Loss, policy: &Policy) -> String {
     }
 }
 
-fn left(balances: &Balances) -> String {
-    format!("{:.2} % of your budget is left", balances.role.fraction_left() * 100.0)
+pub(super) fn left(balance: &Balance) -> String {
+    format!("{:.2} % of your budget is left", balance.fraction_left() * 100.0)
+}
+
+/// The noise of every aggregate whose noise is known without the data; of the others, what the released groups tell.
+fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<String> {
+    let groups = table.map(|t| t.measures.as_slice()).unwrap_or_default();
+    let mut lines = noise(release);
+    for (at, (output, _)) in release.outputs().iter().enumerate() {
+        let prefix = format!("noise of aggregate {}:", at + 1);
+        let halves = groups.iter().filter_map(|row| spread(release, output, row)).map(|s| (s.high - s.low) / 2.0);
+        let (least, most) = halves.fold((f64::INFINITY, 0f64), |(least, most), half| (least.min(half), most.max(half)));
+        if matches!(output, Output::Average { .. }) && least.is_finite() {
+            let within = if shown(least) == shown(most) {
+                format!("±{}", shown(least))
+            } else {
+                format!("±{} to ±{}, by group", shown(least), shown(most))
+            };
+            let line = format!("{prefix} 95 % within {within}");
+            match lines.iter_mut().find(|l| l.starts_with(&prefix)) {
+                Some(known) => *known = line,
+                None => lines.push(line),
+            }
+        }
+    }
+    lines
 }
 
 /// A line for each aggregate: the standard deviation of its noise, and what that means.
-fn noise(release: &ReleasePlan) -> Vec<String> {
+pub(super) fn noise(release: &ReleasePlan) -> Vec<String> {
     let mut lines = Vec::new();
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let number = at + 1;

@@ -1,11 +1,16 @@
 //! Stage 7: Released → the statement that answers the analyst: their own outer query over released rows, as one text for the shadow.
 
+mod uncertainty;
+
 use sqlparser::ast::{self, BinaryOperator as B};
 
+pub use uncertainty::{Spread, quantile_95, spread};
+
 use crate::catalog::Type;
+use crate::policy::ViewKind;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
-use crate::resolve::{Middle, MiddleRows, aggregate_column, key_column, release_alias};
+use crate::resolve::{Middle, MiddleRows, aggregate_column, key_column, release_alias, view_alias};
 use crate::rewrite::sql;
 use crate::rewrite::{Measure, Output, Plan, ReleasePlan};
 
@@ -13,9 +18,38 @@ use crate::rewrite::{Measure, Output, Plan, ReleasePlan};
 ///
 /// # Errors
 /// XX000 where the statement does not survive printing.
-pub fn finish(plan: &Plan, released: &Released) -> Result<String, Refusal> {
+pub fn finish(plan: &Plan, released: &Released, views: &[ViewRows]) -> Result<String, Refusal> {
     let all: Vec<usize> = (0..plan.releases().len()).collect();
-    build(plan.outer().clone(), plan, &all, |release| released.table(release))
+    let views = views.iter().map(view_cte).collect();
+    build(plan.outer().clone(), plan, &all, views, |release| released.table(release))
+}
+
+/// What a view of pgveil's own holds for the role that asks, as PostgreSQL reads it; columns as the view's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ViewRows {
+    pub kind: ViewKind,
+    pub rows: Vec<Vec<Option<String>>>,
+}
+
+/// `SELECT v.* FROM unnest(typed arrays) AS v(columns)`.
+fn view_cte(view: &ViewRows) -> ast::Cte {
+    let columns = view.kind.view().columns;
+    let arrays =
+        columns.iter().enumerate().map(|(at, (_, data_type))| array(view.rows.iter().map(|row| row.get(at).and_then(Option::as_deref)), data_type));
+    let names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let all = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
+    cte(&view_alias(view.kind), sql::select(vec![all], vec![sql::tables(unnested("v", &names, arrays.collect()))], None, Vec::new()))
+}
+
+fn unnested(alias: &str, names: &[String], array_exprs: Vec<ast::Expr>) -> ast::TableFactor {
+    let columns = names.iter().map(|n| ast::TableAliasColumnDef { name: sql::ident(n), data_type: None }).collect();
+    ast::TableFactor::UNNEST {
+        alias: Some(ast::TableAlias { explicit: true, name: sql::ident(alias), columns, at: None }),
+        array_exprs,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    }
 }
 
 /// A middle query with its releases as tables of constants, cut off past `rows_max` rows.
@@ -24,7 +58,7 @@ pub fn finish(plan: &Plan, released: &Released) -> Result<String, Refusal> {
 /// XX000 where one of its releases was not made yet, or the statement does not survive printing.
 pub fn middle(plan: &Plan, number: usize, rows_max: u32, released: &Released) -> Result<String, Refusal> {
     let middle = &plan.middles()[number];
-    build(limited(middle, rows_max), plan, &middle.releases, |release| released.table(release))
+    build(limited(middle, rows_max), plan, &middle.releases, Vec::new(), |release| released.table(release))
 }
 
 /// The middle query over releases without rows: same types.
@@ -34,7 +68,7 @@ pub fn middle(plan: &Plan, number: usize, rows_max: u32, released: &Released) ->
 pub fn middle_shape(plan: &Plan, number: usize, rows_max: u32) -> Result<String, Refusal> {
     let empty = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
     let middle = &plan.middles()[number];
-    build(limited(middle, rows_max), plan, &middle.releases, |_| Some(&empty))
+    build(limited(middle, rows_max), plan, &middle.releases, Vec::new(), |_| Some(&empty))
 }
 
 /// `SELECT * FROM (the middle query) AS q (c0, c1, …) LIMIT rows_max + 1`: one row too many shows that there are too many.
@@ -63,12 +97,19 @@ fn limited(middle: &Middle, rows_max: u32) -> ast::Query {
 pub fn shape(plan: &Plan) -> Result<String, Refusal> {
     let empty = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
     let all: Vec<usize> = (0..plan.releases().len()).collect();
-    build(plan.outer().clone(), plan, &all, |_| Some(&empty))
+    let views = plan.views().iter().map(|kind| view_cte(&ViewRows { kind: *kind, rows: Vec::new() })).collect();
+    build(plan.outer().clone(), plan, &all, views, |_| Some(&empty))
 }
 
-fn build<'t>(mut query: ast::Query, plan: &Plan, releases: &[usize], table: impl Fn(usize) -> Option<&'t ReleasedTable>) -> Result<String, Refusal> {
-    if !releases.is_empty() {
-        let mut ctes = Vec::new();
+fn build<'t>(
+    mut query: ast::Query,
+    plan: &Plan,
+    releases: &[usize],
+    views: Vec<ast::Cte>,
+    table: impl Fn(usize) -> Option<&'t ReleasedTable>,
+) -> Result<String, Refusal> {
+    if !releases.is_empty() || !views.is_empty() {
+        let mut ctes = views;
         for release in releases {
             let table = table(*release).ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a release is read before it was made"))?;
             ctes.push(cte(&release_alias(*release), table_query(&plan.releases()[*release], table)));
@@ -110,18 +151,19 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     // Aggregates that share a measure, and releases of bare keys, need a row count all the same.
     arrays.push(array(table.keys.iter().map(|_| None), &Type::Bool));
     names.push("r".to_owned());
-    let columns = names.iter().map(|n| ast::TableAliasColumnDef { name: sql::ident(n), data_type: None }).collect();
-    let from = ast::TableFactor::UNNEST {
-        alias: Some(ast::TableAlias { explicit: true, name: sql::ident("r"), columns, at: None }),
-        array_exprs: arrays,
-        with_offset: false,
-        with_offset_alias: None,
-        with_ordinality: false,
-    };
+    for uncertainty in release.uncertainties() {
+        let output = release.outputs().get(uncertainty.aggregate).map(|(output, _)| output);
+        let of = |row: &Vec<String>| output.and_then(|o| spread(release, o, row)).map(|s| s.of(uncertainty.statistic).to_string());
+        let values: Vec<Option<String>> = table.measures.iter().map(of).collect();
+        arrays.push(array(values.iter().map(Option::as_deref), &Type::Float8));
+        names.push(uncertainty.column());
+    }
+    let from = unnested("r", &names, arrays);
     let keys = (0..release.keys().len()).map(|at| sql::aliased(sql::column("r", &key_column(at)), &key_column(at)));
     let outputs =
         release.outputs().iter().enumerate().map(|(at, (output, data_type))| sql::aliased(value(*output, data_type), &aggregate_column(at)));
-    let projection: Vec<ast::SelectItem> = keys.chain(outputs).collect();
+    let uncertainties = release.uncertainties().iter().map(|u| sql::aliased(sql::column("r", &u.column()), &u.column()));
+    let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
 }
 

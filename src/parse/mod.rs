@@ -2,6 +2,7 @@
 
 mod bind;
 mod chain;
+mod clock;
 mod session;
 mod spelling;
 mod values;

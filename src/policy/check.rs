@@ -83,6 +83,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         roles: file.roles.clone(),
         tables,
         limits: file.limits.clone(),
+        time_grain: file.time_grain,
     };
     policy.version = version::digest(&policy);
     for role in &policy.roles {

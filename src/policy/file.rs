@@ -25,6 +25,8 @@ pub struct File {
     pub roles: Vec<Role>,
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
+    /// What `now()` is rounded down to in conditions on private rows.
+    pub time_grain: Option<Duration>,
     /// Where findings about the database as a whole are shown.
     pub database_place: Place,
 }
@@ -62,7 +64,7 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
         Some(node) => limits(node, findings),
         None => Some(LIMITS),
     };
-    fields.not_offered("time_grain", "moving windows are new questions at each refresh; round them in the query", findings);
+    let time_grain = fields.optional("time_grain").and_then(|node| duration(node, "time_grain", findings));
     fields.done(findings);
     Some(File {
         name: name.to_owned(),
@@ -73,6 +75,7 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
         roles: roles?,
         tables: tables?,
         limits: limits?,
+        time_grain,
         database_place: database.map_or(root.place, |node| node.place),
     })
 }

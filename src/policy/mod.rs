@@ -7,12 +7,14 @@ mod file;
 mod scalar;
 mod tree;
 mod version;
+mod views;
 mod walk;
 mod wishes;
 
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
+pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wish, Wishes, unknown as unknown_wish};
 
 use crate::catalog::{Type, UniqueKey};
@@ -160,6 +162,8 @@ pub struct Policy {
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,
     pub limits: Limits,
+    /// What `now()` is rounded down to in conditions on private rows, so that a moving window is one question for that long. At most a day.
+    pub time_grain: Option<std::time::Duration>,
 }
 
 impl Policy {

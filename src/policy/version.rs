@@ -12,6 +12,9 @@ pub fn digest(policy: &Policy) -> String {
     privacy(&policy.privacy, &mut text);
     let limits = &policy.limits;
     line(&mut text, format_args!("limits {} {} {}", limits.groups_per_unit, limits.rows_per_unit, limits.groups));
+    if let Some(grain) = policy.time_grain {
+        line(&mut text, format_args!("time grain {}", grain.as_millis()));
+    }
     let mut tables: Vec<&Table> = policy.tables.iter().collect();
     tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
     for one in tables {

@@ -32,7 +32,7 @@ pub fn evaluate(expr: &Expr, assignment: &[(ColumnId, Value)]) -> Result<Value, 
         Node::Column(id) => assignment.iter().find(|(column, _)| column == id).map(|(_, value)| value.clone()).ok_or(NotEvaluable),
         Node::Literal(value) => Ok(value.clone()),
         // Not known when the plan is made.
-        Node::Constant(_) => Err(NotEvaluable),
+        Node::Constant(_) | Node::Exists { .. } => Err(NotEvaluable),
         Node::Cast(inner) => cast(evaluate(inner, assignment)?, &inner.data_type, &expr.data_type),
         Node::Case { branches, otherwise } => {
             for (condition, result) in branches {

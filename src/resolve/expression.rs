@@ -37,6 +37,8 @@ pub struct Expressions<'a> {
     pub constants: &'a Constants,
     /// Parts resolved before, by their place in the text.
     pub given: &'a [(*const ast::Expr, Expr)],
+    /// Names of the queries around a subquery, the nearest first.
+    pub outer: &'a [Scope],
     /// Constants of middle queries, by number: which they are, and their types.
     pub bound: &'a [((usize, usize), Type)],
 }
@@ -131,7 +133,11 @@ impl Expressions<'_> {
     }
 
     fn column(&self, parts: &[ast::Ident]) -> Result<Expr, Refusal> {
-        let id = self.scope.find(parts)?;
+        let missing = |refusal: &Refusal| [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE].contains(&refusal.sqlstate.as_str());
+        let id = match self.scope.find(parts) {
+            Err(refusal) if missing(&refusal) => self.outer.iter().find_map(|scope| scope.find(parts).ok()).ok_or(refusal)?,
+            found => found?,
+        };
         Ok(Expr::column(id, self.columns[id.0 as usize].data_type.clone()))
     }
 

@@ -255,9 +255,13 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         return match expr.node {
             Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
             Node::Literal(Some(Scalar::Text(text))) => Ok(Expr::literal(Some(parse(&text, to)?), to.clone())),
-            Node::Literal(Some(_)) | Node::Constant(_) | Node::Column(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
-                Ok(expr.cast(to.clone()))
-            }
+            Node::Literal(Some(_))
+            | Node::Constant(_)
+            | Node::Column(_)
+            | Node::Call { .. }
+            | Node::Cast(_)
+            | Node::Case { .. }
+            | Node::Exists { .. } => Ok(expr.cast(to.clone())),
         };
     }
     if let Node::Literal(Some(Scalar::Int(value))) = &expr.node {

@@ -15,22 +15,29 @@ mod operation;
 mod outer;
 mod probe;
 mod query;
+mod ranked;
 mod scope;
 mod shape;
 mod step;
+mod subquery;
 mod tree;
+mod uncertainty;
+mod union;
+mod window;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
+pub use ranked::{Order, Ranked, Window};
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, Scan, TableId,
-    aggregate_column, key_column, release_alias,
+    aggregate_column, key_column, release_alias, view_alias,
 };
+pub use uncertainty::{Statistic, Uncertainty};
 
 use crate::catalog::Type;
 use crate::parse;
-use crate::policy::Policy;
+use crate::policy::{Policy, ViewKind};
 use crate::refusal::Refusal;
 
 /// Gives every name and type of a statement an identity, and cuts it into releases and an outer query.
@@ -50,14 +57,20 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         middles: Vec::new(),
         bound: Vec::new(),
         public_tables: Vec::new(),
+        views: Vec::new(),
         scans: 0,
         empty,
         subqueries: 0,
     };
     let outer = resolver.open_query(&statement.0, &query::Environment::default())?;
-    let Resolver { columns, releases, middles, bound, public_tables, .. } = resolver;
+    let Resolver { columns, releases, middles, bound, public_tables, views, .. } = resolver;
+    if !middles.is_empty() && !views.is_empty() {
+        return Err(
+            Refusal::unsupported("a view of pgveil beside private rows that are compared with released ones").hint("Read it in a query of its own.")
+        );
+    }
     let constants = bound.into_iter().map(|(at, _)| at).collect();
-    Ok(Query { outer: Box::new(outer), releases, columns, middles, constants, public_tables })
+    Ok(Query { outer: Box::new(outer), releases, columns, middles, constants, public_tables, views })
 }
 
 /// State of one resolution.
@@ -71,6 +84,7 @@ struct Resolver<'a> {
     /// Each constant of a release: its middle query and column there, and its type.
     bound: Vec<((usize, usize), Type)>,
     public_tables: Vec<TableId>,
+    views: Vec<ViewKind>,
     scans: usize,
     /// Within a part whose result is empty whatever the tables hold: private tables stand for their empty twins in the shadow.
     empty: bool,
@@ -85,6 +99,6 @@ impl Resolver<'_> {
     }
 
     fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], bound: &self.bound }
+        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], outer: &[], bound: &self.bound }
     }
 }

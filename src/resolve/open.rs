@@ -7,7 +7,8 @@ use super::naming::column_name;
 use super::outer::{Above, is_session_user, quoted, unsupported_above};
 use super::query::{Environment, Named, reserved};
 use super::scope::{name_of, names_of};
-use super::tree::TableId;
+use super::tree::{TableId, view_alias};
+use crate::policy::ViewKind;
 use crate::refusal::{Refusal, sqlstate};
 
 impl Resolver<'_> {
@@ -169,8 +170,16 @@ impl Resolver<'_> {
             Named::Cte(_) => (name.clone(), alias.cloned()),
             Named::Table(table) if self.is_private(table) => return Err(Refusal::unsupported("private rows in this place")),
             Named::Table(table) => (self.public_name(table), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),
+            Named::View(view) => (self.view_name(view), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),
         };
         Ok(plain_table(name, alias))
+    }
+
+    fn view_name(&mut self, view: ViewKind) -> ast::ObjectName {
+        if !self.views.contains(&view) {
+            self.views.push(view);
+        }
+        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&view_alias(view)))])
     }
 
     fn public_name(&mut self, table: TableId) -> ast::ObjectName {

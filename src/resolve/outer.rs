@@ -171,6 +171,9 @@ impl Resolver<'_> {
             _ => false,
         };
         if !known {
+            if let Some(refusal) = super::uncertainty::refused(&names) {
+                return Err(refusal);
+            }
             let shown = names.join(".");
             return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("function {shown}() is not supported"))
                 .detail("Only functions that read nothing but their arguments may be used over released values."));

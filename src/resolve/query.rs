@@ -11,7 +11,7 @@ use super::apart::Rows;
 use super::probe;
 use super::scope::{name_of, names_of};
 use super::tree::TableId;
-use crate::policy::Protection;
+use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Common table expressions in scope, innermost last.
@@ -57,6 +57,7 @@ impl Environment {
 pub enum Named {
     Cte(Rc<Definition>),
     Table(TableId),
+    View(ViewKind),
 }
 
 /// Names of this form are ours: releases stand under them in the outer query.
@@ -177,6 +178,7 @@ impl Resolver<'_> {
         let shown = names.join(".");
         let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
         let find = |schema: &str, table: &str| self.policy.tables.iter().position(|t| t.schema == schema && t.name == table).map(TableId);
+        let find_view = |schema: &str, name: &str| view(name).filter(|_| schema == VIEW_SCHEMA).map(|view| Named::View(view.kind));
         match names.as_slice() {
             [table] => {
                 if let Some(definition) = environment.find(table) {
@@ -185,10 +187,11 @@ impl Resolver<'_> {
                 if table.starts_with("pg_") && !self.search_path.iter().any(|s| find(s, table).is_some()) {
                     return Err(catalogs_refused());
                 }
-                self.search_path.iter().find_map(|schema| find(schema, table)).map(Named::Table).ok_or_else(missing)
+                let found = |schema: &String| find(schema, table).map(Named::Table).or_else(|| find_view(schema, table));
+                self.search_path.iter().find_map(found).ok_or_else(missing)
             }
             [schema, _] if schema == "pg_catalog" || schema == "information_schema" => Err(catalogs_refused()),
-            [schema, table] => find(schema, table).map(Named::Table).ok_or_else(missing),
+            [schema, table] => find(schema, table).map(Named::Table).or_else(|| find_view(schema, table)).ok_or_else(missing),
             _ => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cross-database references are not implemented: \"{shown}\""))),
         }
     }

@@ -85,7 +85,7 @@ impl Shapes<'_, '_> {
     }
 
     fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
-        Expressions { scope, columns, constants: self.resolver.constants, given: &[], bound: &self.resolver.bound }
+        Expressions { scope, columns, constants: self.resolver.constants, given: &[], outer: &[], bound: &self.resolver.bound }
     }
 
     fn select(&mut self, select: &ast::Select) -> Result<Vec<Column>, Refusal> {
@@ -158,6 +158,7 @@ impl Shapes<'_, '_> {
         match resolver.lookup(name, &super::query::Environment::default())? {
             Source::Table(table) => Ok(resolver.policy.tables[table.0].columns.iter().map(|c| (c.name.clone(), c.data_type.clone())).collect()),
             Source::Cte(_) => Err(unfollowed("this common table expression")),
+            Source::View(_) => Err(unfollowed("a view of pgveil")),
         }
     }
 

@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use super::partials::{Mask, Measure, Partial};
-use super::{Price, ReleasePlan, Step, decimal};
+use super::{Count, Lattice, Price, ReleasePlan, Step, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::mechanism::Mechanism;
 use crate::policy::Policy;
@@ -91,6 +91,17 @@ impl Words<'_> {
                 self.tree(left, depth + 1, lines);
                 self.tree(right, depth + 1, lines);
             }
+            Relation::Window { input, columns } => {
+                let unit = &self.policy.privacy.unit;
+                let partitions: Vec<String> =
+                    columns.iter().map(|(_, w)| w.partition.iter().map(|e| self.columns_of(e)).collect::<Vec<_>>().join(", ")).collect();
+                lines.push(format!("{indent}Window within each {unit}: {} by {}", columns.len(), partitions.join("; ")));
+                self.tree(input, depth + 1, lines);
+            }
+            Relation::Union { columns: _, arms } => {
+                lines.push(format!("{indent}Union of {} relations", arms.len()));
+                arms.iter().for_each(|(arm, _)| self.tree(arm, depth + 1, lines));
+            }
             Relation::Group { input, keys, aggregates } => {
                 let unit = &self.policy.privacy.unit;
                 let keys: Vec<String> = keys.iter().map(|id| self.column(*id)).collect();
@@ -157,7 +168,7 @@ impl Words<'_> {
     fn value(&self, value: &Expr) -> String {
         match &value.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
                 format!("an expression of {}", self.columns_of(value))
             }
         }
@@ -187,18 +198,28 @@ fn significant(value: f64) -> String {
 
 /// Standard deviation of an aggregate's noise where it does not depend on the data, in the aggregate's own unit: counts and sums.
 pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
-    let price = plan.price()?;
-    let of = |coordinate: usize| {
-        let calibrated = price.calibrated[coordinate];
-        calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32)
-    };
-    let count = |c: &super::Count| of(c.rows).hypot(c.nulls.map_or(0.0, of));
     Some(match measure {
-        Measure::Count(c) => count(c),
-        Measure::Sum { values, count: Some(c), lattice } => {
-            let step = step_size(lattice.step) / 2.0;
-            (of(*values) * step).hypot(count(c) * lattice.centre_twice() as f64 * step)
+        Measure::Count(count) => count_deviation(plan, count)?,
+        Measure::Sum { values, count: Some(count), lattice } => {
+            let centre = lattice.centre_twice() as f64 * step_size(lattice.step) / 2.0;
+            values_deviation(plan, *values, lattice, true)?.hypot(count_deviation(plan, count)? * centre)
         }
-        Measure::Sum { values, count: None, lattice } => of(*values) * step_size(lattice.step),
+        Measure::Sum { values, count: None, lattice } => values_deviation(plan, *values, lattice, false)?,
     })
+}
+
+/// Standard deviation of the noise of a number of rows.
+pub fn count_deviation(plan: &ReleasePlan, count: &Count) -> Option<f64> {
+    let nulls = count.nulls.map_or(Some(0.0), |nulls| coordinate_deviation(plan, nulls))?;
+    Some(coordinate_deviation(plan, count.rows)?.hypot(nulls))
+}
+
+/// Standard deviation of the noise of a summed coordinate alone, in the value's unit.
+pub fn values_deviation(plan: &ReleasePlan, values: usize, lattice: &Lattice, centred: bool) -> Option<f64> {
+    Some(coordinate_deviation(plan, values)? * step_size(lattice.step) * if centred { 0.5 } else { 1.0 })
+}
+
+fn coordinate_deviation(plan: &ReleasePlan, coordinate: usize) -> Option<f64> {
+    let calibrated = plan.price()?.calibrated[coordinate];
+    Some(calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32))
 }

@@ -14,13 +14,14 @@ use super::curve::{domain, reach};
 use super::grammar::{comparison_operator, grammar};
 use super::guard::{Emitted, clamped, internal, is_float, literal};
 use super::operator::{arithmetic, division, histogram, operands};
+use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
 use crate::analyze::interval::{Interval, scalar};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::{ColumnId, Expr, Node};
+use crate::resolve::{ColumnId, Expr, Node, Relation};
 
 /// Largest emitted expression, in nodes: clamps repeat their operand.
 const NODES_MAX: usize = 20_000;
@@ -40,6 +41,8 @@ pub struct Cell {
 /// Emits expressions over the cells of one relation.
 pub struct Expressions<'a> {
     pub cells: &'a HashMap<ColumnId, Cell>,
+    /// Emits the relations of subqueries, which stand in filters and computed columns alone: elsewhere they were not labelled.
+    pub relations: Option<&'a Relations<'a>>,
 }
 
 impl Expressions<'_> {
@@ -49,7 +52,7 @@ impl Expressions<'_> {
     /// 0A000 for what cannot be made total, 54001 where the guards would grow too large.
     pub fn emit(&self, expr: &Expr) -> Result<(ast::Expr, Interval), Refusal> {
         let emitted = match self.of_one_collation(expr) {
-            Some(cells) => Expressions { cells: &cells }.total(expr)?,
+            Some(cells) => Expressions { cells: &cells, relations: self.relations }.total(expr)?,
             None => self.total(expr)?,
         };
         Ok((emitted.sql, emitted.range))
@@ -89,6 +92,7 @@ impl Expressions<'_> {
             Node::Column(id) => self.column(*id)?,
             Node::Literal(value) => literal(value.as_ref(), &expr.data_type),
             Node::Constant(id) => constants::constant(*id, &expr.data_type),
+            Node::Exists { relation, condition } => self.exists(relation, condition.as_deref())?,
             Node::Cast(inner) => cast(self.total(inner)?, &inner.data_type, &expr.data_type)?,
             Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref())?,
             Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type)?,
@@ -97,6 +101,20 @@ impl Expressions<'_> {
             return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "an expression over private rows is too complex"));
         }
         Ok(emitted)
+    }
+
+    /// `EXISTS (SELECT 1 FROM … WHERE …)`, which PostgreSQL can plan as a join.
+    fn exists(&self, relation: &Relation, condition: Option<&Expr>) -> Result<Emitted, Refusal> {
+        let relations = self.relations.ok_or_else(super::guard::internal)?;
+        let Flat { from, mut conditions, cells } = relations.emit(relation)?;
+        let mut visible = self.cells.clone();
+        visible.extend(cells);
+        for conjunct in condition.into_iter().flat_map(Expr::conjuncts) {
+            conditions.push(Expressions { cells: &visible, relations: self.relations }.condition(conjunct)?);
+        }
+        let one = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
+        let query = sql::select(one, vec![from], sql::all(conditions.into_iter().map(sql::nested).collect()), Vec::new());
+        Ok(Emitted::plain(ast::Expr::Exists { subquery: Box::new(query), negated: false }, Interval::ALL))
     }
 
     pub(super) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
@@ -225,6 +243,6 @@ fn widened(expr: &Expr) -> &Expr {
             (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
             _ => expr,
         },
-        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } => expr,
+        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => expr,
     }
 }

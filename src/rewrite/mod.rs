@@ -24,7 +24,7 @@ use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
-pub use describe::measure_deviation;
+pub use describe::{count_deviation, measure_deviation, values_deviation};
 pub use lattice::{Lattice, Step};
 pub use levels::key_text;
 pub use partials::{Count, Measure, Output, Partial};
@@ -33,9 +33,9 @@ pub use price::{Price, Terms};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::catalog::Type;
 use crate::mechanism::Loss;
-use crate::policy::Policy;
+use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId};
+use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId, Uncertainty};
 
 /// What will be asked, how it is made private, and what it costs. Built here alone; running it needs a charge that covers it.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +45,7 @@ pub struct Plan {
     middles: Vec<Middle>,
     loss: Loss,
     public_tables: Vec<TableId>,
+    views: Vec<ViewKind>,
     fingerprint: [u8; 32],
 }
 
@@ -93,6 +94,11 @@ impl Plan {
         &self.public_tables
     }
 
+    /// Views of pgveil's own that the outer query reads.
+    pub fn views(&self) -> &[ViewKind] {
+        &self.views
+    }
+
     /// Digest of what is asked and at what noise; a charge names it.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.fingerprint
@@ -112,6 +118,7 @@ pub struct ReleasePlan {
     refined: bool,
     measures: Vec<Measure>,
     outputs: Vec<(Output, Type)>,
+    uncertainties: Vec<Uncertainty>,
     price: Option<Price>,
     /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
     relied_on: Vec<(u32, String, String, String)>,
@@ -147,6 +154,11 @@ impl ReleasePlan {
         &self.outputs
     }
 
+    /// What is told of outputs' noise, each a column of its own.
+    pub fn uncertainties(&self) -> &[Uncertainty] {
+        &self.uncertainties
+    }
+
     pub fn price(&self) -> Option<&Price> {
         self.price.as_ref()
     }
@@ -170,7 +182,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
     let mut needs = aim::Needs::default();
-    for release in analyzed.releases() {
+    for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
         let mut plan = rewrite_release(release, analyzed, policy, terms, asked)?;
         if let Some(target) = terms.wishes.target_error
             && !plan.measures.is_empty()
@@ -178,6 +190,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             let epsilon = needs.add(aim::factor(&plan, target)?, terms, asked, policy)?;
             plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, 1)?;
         }
+        plan.uncertainties.clone_from(&cut.uncertainties);
         if let Some(price) = &plan.price {
             loss =
                 loss.compose(price.loss).ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
@@ -187,7 +200,15 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
     let fingerprint = fingerprint(&outer, &releases, &middles, policy);
-    Ok(Plan { outer, releases, middles, loss, public_tables: analyzed.query().public_tables().to_vec(), fingerprint })
+    Ok(Plan {
+        outer,
+        releases,
+        middles,
+        loss,
+        public_tables: analyzed.query().public_tables().to_vec(),
+        views: analyzed.query().views().to_vec(),
+        fingerprint,
+    })
 }
 
 /// Nothing of the data is asked: only keys, all of listed domains.
@@ -210,6 +231,7 @@ fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Poli
         refined: !release.one_row_per_unit,
         measures: partials.measures,
         outputs,
+        uncertainties: Vec::new(),
         price: None,
         relied_on,
         description: Vec::new(),
@@ -232,7 +254,8 @@ fn emit(
     coordinates: &[Partial],
     price: &Price,
 ) -> Result<(String, Vec<ConstantId>), Refusal> {
-    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: 0 }.emit(&release.input)?;
+    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: std::cell::Cell::new(0) }
+        .emit(&release.input)?;
     let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
     let levels = levels::Levels {
         release,
@@ -270,9 +293,18 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
     relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
-    if let Relation::Group { input: _, keys, aggregates: _ } = relation {
-        needed.extend(keys);
+    match relation {
+        Relation::Group { input: _, keys, aggregates: _ } => needed.extend(keys),
+        // Arms give their columns by place: all are needed.
+        Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| needed.extend(ids)),
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Window { .. } => {}
     }
+    relation.expressions().into_iter().flat_map(|e| e.relations()).for_each(|inner| read_by(inner, needed));
     relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 

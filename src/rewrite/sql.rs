@@ -200,6 +200,19 @@ pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
     ast::Expr::Function(call)
 }
 
+/// The call over a window.
+pub fn windowed(call: ast::Expr, spec: ast::WindowSpec) -> ast::Expr {
+    let ast::Expr::Function(mut call) = call else { return call };
+    call.over = Some(ast::WindowType::WindowSpec(spec));
+    ast::Expr::Function(call)
+}
+
+/// A term of ORDER BY.
+pub fn ordered(expr: ast::Expr, descending: bool, nulls_first: bool) -> ast::OrderByExpr {
+    let sort = Some(if descending { ast::OrderBySort::Desc } else { ast::OrderBySort::Asc });
+    ast::OrderByExpr { expr, options: ast::OrderByOptions { sort, nulls_first: Some(nulls_first) }, with_fill: None }
+}
+
 /// A window call over `PARTITION BY partition ORDER BY order`.
 pub fn over(function: &str, arguments: Vec<ast::Expr>, partition: ast::Expr, order: Vec<ast::Expr>) -> ast::Expr {
     let mut call = function_of(function, arguments);

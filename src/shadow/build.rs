@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 
 use super::ddl::{Shape, identifier, literal, qualified};
 use super::{ShadowError, ShadowOptions, ShadowSource, ddl, lock};
-use crate::policy::Policy;
+use crate::policy::{Policy, VIEW_SCHEMA};
 use crate::postgres;
 
 /// Replicas that share a shadow build it one at a time.
@@ -53,7 +53,7 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     if standing.as_deref() != Some(digest.as_str()) {
         rebuild(admin, &schema.statements, &digest).await?;
     }
-    let schemas: Vec<&str> = schema.tables.iter().map(|table| table.schema.as_str()).collect();
+    let schemas: Vec<&str> = schema.tables.iter().map(|table| table.schema.as_str()).chain([VIEW_SCHEMA]).collect();
     warnings.extend(lock::lock(admin, &schemas, options.statement_timeout).await?);
     admin.execute("SELECT pg_catalog.pg_advisory_unlock($1)", &[&BUILD_LOCK]).await?;
     let sizes = admin.query("SELECT oid, typlen FROM pg_catalog.pg_type", &[]).await?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::catalog::Type;
-use crate::policy::{Policy, Protection, Table};
+use crate::policy::{Policy, Protection, Table, VIEW_SCHEMA, VIEWS};
 
 /// A table as the shadow has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +33,24 @@ pub fn schema(policy: &Policy, builtin: &HashMap<u32, String>) -> Schema {
         schema.tables.push(shape);
         schema.statements.push(statement);
     }
+    schema.statements.extend(own());
     let keys: BTreeSet<String> = policy.tables.iter().flat_map(|table| foreign_keys(table, &schema.tables)).collect();
     schema.statements.extend(keys);
     schema
+}
+
+/// pgveil's own views and functions, so that PostgreSQL knows their types: empty tables and functions that are never answered from here.
+fn own() -> Vec<String> {
+    let schema = identifier(VIEW_SCHEMA);
+    let column = |(name, data_type): &(&str, Type)| format!("{} {data_type}", identifier(name));
+    let tables = VIEWS.iter().map(|view| {
+        let columns: Vec<String> = view.columns.iter().map(column).collect();
+        format!("CREATE TABLE {} ({})", qualified(VIEW_SCHEMA, view.name), columns.join(", "))
+    });
+    let functions = ["stderr", "ci_low", "ci_high"].map(|name| {
+        format!("CREATE FUNCTION {schema}.{name}(anyelement) RETURNS double precision LANGUAGE sql IMMUTABLE AS 'SELECT NULL::double precision'")
+    });
+    std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}")).chain(tables).chain(functions).collect()
 }
 
 fn create_table(table: &Table, builtin: &HashMap<u32, String>, warnings: &mut Vec<String>) -> (Shape, String) {

@@ -82,3 +82,18 @@ async fn keys_become_known_as_the_session_says() {
     assert!(delta(&planned(&veil, wish(KeyChoice::Auto), unlisted).await.unwrap()) > 0.0);
     assert_eq!(planned(&veil, wish(KeyChoice::Domain), unlisted).await.unwrap_err().0, "0A000");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moving_window_is_one_question_for_the_time_grain() {
+    let sql = "SELECT count(*) FROM nls.interviews WHERE now() IS NOT NULL";
+    let grained = Veil::demo(|yaml| format!("{yaml}\ntime_grain: 24h\n"), Veil::silent()).await;
+    let free = Veil::demo(|yaml| yaml, None).await;
+    let fingerprint = async |veil: &Veil| planned(veil, Wishes::default(), sql).await.unwrap().fingerprint();
+    assert_ne!(fingerprint(&free).await, fingerprint(&free).await);
+    let (before, after) = (fingerprint(&grained).await, fingerprint(&grained).await);
+    // Midnight may come between two questions, not between four.
+    assert!(before == after || fingerprint(&grained).await == fingerprint(&grained).await);
+    let notices = grained.ask(sql).await.unwrap().notices;
+    assert_eq!(notices.last().unwrap(), "now() is rounded down to a multiple of 24h in conditions on private rows");
+    assert_eq!(grained.ask("SELECT count(*) FROM nls.women").await.unwrap().notices.len(), 1);
+}

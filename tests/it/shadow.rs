@@ -78,6 +78,7 @@ fn policy() -> Policy {
             statement_timeout: Duration::from_secs(30),
             connections: 4,
         },
+        time_grain: None,
     }
 }
 

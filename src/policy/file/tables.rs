@@ -2,6 +2,7 @@
 
 use super::super::error::{At, Findings, Place};
 use super::super::tree::{Entry, Node, Value};
+use super::super::views::SCHEMA as VIEW_SCHEMA;
 use super::super::walk::{self, Fields};
 
 /// One table as the file names it.
@@ -97,6 +98,9 @@ fn table(entry: &Entry, findings: &mut Findings) -> Option<TableEntry> {
     let name: Option<[String; 2]> = names(&entry.key).and_then(|n| n.try_into().ok());
     if name.is_none() {
         findings.error(entry.place, format!("\"{}\" must name a table as schema.table", entry.key));
+    }
+    if name.as_ref().is_some_and(|[schema, _]| schema == VIEW_SCHEMA) {
+        findings.error(entry.place, format!("the schema \"{VIEW_SCHEMA}\" is pgveil's own; name another table than \"{}\"", entry.key));
     }
     let rule = match &entry.value.value {
         Value::Scalar { text, .. } if text == "public" => Some(TableRule::Public),

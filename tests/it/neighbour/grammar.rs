@@ -2,13 +2,21 @@
 
 use super::random::Random;
 use super::steps::step;
+use super::subqueries::membership;
 
 /// One query over one of the shapes of FROM.
 pub fn query(random: &mut Random) -> String {
     let (with, from, aliases) = source(random);
     let mut grammar = Grammar { random, aliases };
     let keys: Vec<String> = (0..[0, 0, 1, 1, 1, 2][grammar.random.below(6)]).map(|_| grammar.key()).collect();
-    let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(2)) } else { String::new() };
+    let mut condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(2)) } else { String::new() };
+    if let Some(unit) = grammar.unit()
+        && grammar.random.once_in(4)
+    {
+        let alias = grammar.aliases[0];
+        let joined = if condition.is_empty() { " WHERE " } else { " AND " };
+        condition += &format!("{joined}{}", membership(grammar.random, alias, unit));
+    }
     if !keys.is_empty() && grammar.random.once_in(8) {
         return format!("{with}SELECT DISTINCT {} FROM {from}{condition}", keys.join(", "));
     }
@@ -67,6 +75,15 @@ pub struct Grammar<'r> {
 }
 
 impl Grammar<'_> {
+    /// The column that is the unit of the first alias.
+    fn unit(&self) -> Option<&'static str> {
+        match self.aliases[0] {
+            "p" => Some("p.id"),
+            "v" => Some("v.person"),
+            _ => None,
+        }
+    }
+
     fn column(&mut self, names: &[&str]) -> String {
         let alias = self.random.pick(&self.aliases.clone());
         format!("{alias}.{}", self.random.pick(names))
@@ -285,11 +302,7 @@ impl Grammar<'_> {
     }
 
     pub fn aggregate(&mut self) -> String {
-        let unit = match self.aliases[0] {
-            "p" if self.aliases.len() < 2 || self.aliases[1] != "p" => Some("p.id"),
-            "v" => Some("v.person"),
-            _ => None,
-        };
+        let unit = self.unit();
         let call = match self.random.below(10) {
             0 | 1 => "count(*)".to_owned(),
             2 => format!("count({})", self.any_number(1)),

@@ -1,0 +1,103 @@
+//! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. Free; public facts only.
+
+use super::notice::{cost, describe, left, noise};
+use crate::analyze::KeyRule;
+use crate::finish::quantile_95;
+use crate::ledger::Balance;
+use crate::mechanism::{Fixed, Loss, Mechanism};
+use crate::policy::{Policy, WISHES, Wishes};
+use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
+
+/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape it; the cost; what the role has left before and after.
+pub fn text(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) -> Vec<String> {
+    let mut lines = describe(plan, policy);
+    let wished: Vec<String> = set(wishes).map(|(name, value)| format!("{name} = {value}")).collect();
+    if !wished.is_empty() {
+        lines.push(format!("Settings: {}", wished.join(", ")));
+    }
+    lines.push(match after(balance, plan.loss()) {
+        _ if plan.loss().is_zero() => format!("Budget: {}", left(balance)),
+        Some(after) => format!("Budget: {}; after this query {:.2} %", left(balance), after * 100.0),
+        None => format!("Budget: {}; this query does not fit it", left(balance)),
+    });
+    lines
+}
+
+/// EXPLAIN (FORMAT JSON): an array of one document. Keys are never renamed; later versions may add some.
+///
+/// `releases` (each with `keys`, `aggregates`, `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`), `middle_queries`, `outer_query`, `public`,
+/// `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `budget_left` and `budget_left_after` (fractions; null: does not fit).
+pub fn json(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) -> Vec<String> {
+    let settings: serde_json::Map<String, serde_json::Value> = set(wishes).map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let document = serde_json::json!([{
+        "releases": plan.releases().iter().map(release).collect::<Vec<_>>(),
+        "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
+        "outer_query": plan.outer().to_string(),
+        "public": plan.releases().is_empty(),
+        "settings": settings,
+        "cost": components(&plan.loss()),
+        "cost_text": if plan.loss().is_zero() { "nothing".to_owned() } else { cost(&plan.loss(), policy) },
+        "budget_left": balance.fraction_left(),
+        "budget_left_after": after(balance, plan.loss()),
+    }]);
+    vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
+}
+
+fn release(plan: &ReleasePlan) -> serde_json::Value {
+    let keys = plan.keys().iter().map(|(data_type, rule)| {
+        let (rule, values) = match rule {
+            KeyRule::Domain(values) => ("listed", Some(values.len())),
+            KeyRule::Threshold => ("threshold", None),
+        };
+        serde_json::json!({ "type": data_type.to_string(), "rule": rule, "values": values })
+    });
+    let mechanism = plan.price().map(|price| price.mechanism);
+    let aggregates = plan.outputs().iter().map(|(output, data_type)| {
+        let deviation = deviation(plan, output);
+        let half_width = deviation.zip(mechanism).map(|(deviation, mechanism)| deviation * quantile_95(mechanism));
+        serde_json::json!({ "type": data_type.to_string(), "standard_deviation": deviation, "half_width_95": half_width })
+    });
+    serde_json::json!({
+        "keys": keys.collect::<Vec<_>>(),
+        "aggregates": aggregates.collect::<Vec<_>>(),
+        "mechanism": mechanism.map(|mechanism| match mechanism {
+            Mechanism::Gaussian => "gaussian",
+            Mechanism::Laplace => "laplace",
+        }),
+        "groups_per_unit": plan.price().and_then(|price| price.groups_per_unit),
+        "description": plan.description(),
+        "sql": plan.sql(),
+        "noise": noise(plan),
+    })
+}
+
+/// The standard deviation of an aggregate's noise, where it does not depend on the data.
+fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
+    match output {
+        Output::Measure(at) => measure_deviation(plan, plan.measures().get(*at)?),
+        Output::Average { .. } => None,
+    }
+}
+
+/// The settings that differ from their defaults.
+fn set(wishes: &Wishes) -> impl Iterator<Item = (&'static str, String)> {
+    WISHES.iter().map(|wish| (wish, wishes.show(wish.name))).filter(|(wish, value)| *value != wish.default).map(|(wish, value)| (wish.name, value))
+}
+
+/// The fraction of the role's budget that is left after a loss; `None` where it does not fit. The owner's total is not told of.
+fn after(balance: &Balance, loss: Loss) -> Option<f64> {
+    if !balance.cap.admits(&balance.spent, &loss) {
+        return None;
+    }
+    let spent = balance.spent.compose(loss)?;
+    Some(Balance { cap: balance.cap, spent }.fraction_left())
+}
+
+fn components(loss: &Loss) -> serde_json::Value {
+    serde_json::json!({
+        "epsilon": loss.epsilon.map(Fixed::to_f64),
+        "rho": loss.rho.to_f64(),
+        "mu_squared": loss.mu_squared.to_f64(),
+        "delta": loss.delta.to_f64(),
+    })
+}

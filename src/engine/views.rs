@@ -1,0 +1,157 @@
+//! The rows of pgveil's own views for one role: facts of the policy, the session and the role's own account. No owner's balance, no other role's anything.
+
+use super::{Engine, internal};
+use crate::catalog::Type;
+use crate::error::Error;
+use crate::finish::ViewRows;
+use crate::ledger::Entry;
+use crate::mechanism::{Accounting, Fixed};
+use crate::policy::{Column, Policy, Protection, Scalar, Table, ViewKind, WISHES, Wishes};
+use crate::rewrite::{Plan, sql};
+use crate::shadow::Asker;
+
+/// Most debits that `pgveil.history` shows.
+const HISTORY_MAX: u32 = 10_000;
+
+type Row = Vec<Option<String>>;
+
+impl Engine {
+    /// The rows of every view that the plan reads.
+    pub(super) async fn views(&self, asker: &Asker, plan: &Plan) -> Result<Vec<ViewRows>, Error> {
+        let mut views = Vec::new();
+        for kind in plan.views() {
+            let rows = match kind {
+                ViewKind::Budget => vec![self.budget(asker).await?],
+                ViewKind::History => {
+                    let entries = self.ledger.history(&asker.role, HISTORY_MAX).await.map_err(|e| internal("ledger", &e))?;
+                    entries.iter().map(debit).collect()
+                }
+                ViewKind::Tables => self.policy.tables.iter().map(|table| table_row(table, &self.policy)).collect(),
+                ViewKind::Columns => self.policy.tables.iter().flat_map(column_rows).collect(),
+                ViewKind::Settings => settings(&asker.wishes, &self.policy),
+            };
+            views.push(ViewRows { kind: *kind, rows });
+        }
+        Ok(views)
+    }
+
+    async fn budget(&self, asker: &Asker) -> Result<Row, Error> {
+        let balance = self.ledger.balance(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+        let failures = self.ledger.failures(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+        let budget = self.policy.role(&asker.role).map_or(self.policy.privacy.budget, |role| role.budget);
+        let accounting = match balance.cap.accounting() {
+            Accounting::Gdp => "gdp",
+            Accounting::Zcdp => "zcdp",
+            Accounting::Pure => "pure",
+        };
+        Ok(vec![
+            Some(asker.role.clone()),
+            Some(accounting.to_owned()),
+            number(budget.epsilon),
+            number(budget.delta),
+            number(balance.fraction_left()),
+            balance.spent.epsilon.and_then(fixed),
+            number(balance.spent.mu_squared.to_f64().sqrt()),
+            fixed(balance.spent.rho),
+            fixed(balance.spent.delta),
+            Some(failures.to_string()),
+            Some(self.policy.limits.failures.to_string()),
+        ])
+    }
+}
+
+fn number(value: f64) -> Option<String> {
+    Some(value.to_string())
+}
+
+fn fixed(value: Fixed) -> Option<String> {
+    number(value.to_f64())
+}
+
+fn debit(entry: &Entry) -> Row {
+    let Entry { loss, microseconds, fingerprint } = entry;
+    let since_2000 = Scalar::Timestamp(microseconds - 946_684_800_000_000);
+    let digest = fingerprint.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let (mu, delta) = (number(loss.mu_squared.to_f64().sqrt()), fixed(loss.delta));
+    vec![Some(format!("{}+00", sql::scalar_text(&since_2000))), loss.epsilon.and_then(fixed), mu, fixed(loss.rho), delta, Some(digest)]
+}
+
+fn table_row(table: &Table, policy: &Policy) -> Row {
+    let mut row = vec![Some(table.schema.clone()), Some(table.name.clone())];
+    row.extend(match &table.protection {
+        Protection::Public => vec![Some("false".to_owned()), None, None, None, None],
+        Protection::Private(unit) => {
+            let step = |s: &crate::policy::Step| format!("{} -> {}.{}.{}", s.column, s.schema, s.table, s.referenced);
+            let path: Vec<String> = unit.path.iter().map(step).collect();
+            vec![
+                Some("true".to_owned()),
+                Some(policy.privacy.unit.clone()),
+                Some(unit.column.clone()),
+                (!path.is_empty()).then(|| path.join(", ")),
+                Some(unit.rows_per_unit.to_string()),
+            ]
+        }
+    });
+    row
+}
+
+fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
+    let is_public = table.protection == Protection::Public;
+    table.columns.iter().enumerate().map(move |(at, column)| {
+        let Column { name, data_type, not_null, deterministic_collation, bounds, domain } = column;
+        let domain = domain.as_ref().map(|values| values.iter().map(sql::scalar_text).collect::<Vec<_>>());
+        vec![
+            Some(table.schema.clone()),
+            Some(table.name.clone()),
+            Some(name.clone()),
+            Some((at + 1).to_string()),
+            Some(data_type.to_string()),
+            Some((!not_null).to_string()),
+            bounds.as_ref().map(|b| sql::scalar_text(&b.lower)),
+            bounds.as_ref().map(|b| sql::scalar_text(&b.upper)),
+            domain.as_ref().map(|values| values.len().to_string()),
+            domain.as_ref().and_then(|values| serde_json::to_string(values).ok()),
+            Some(is_summed(data_type, is_public || bounds.is_some() || domain.is_some()).to_string()),
+            grouped(data_type, is_public, domain.is_some(), *deterministic_collation).map(str::to_owned),
+        ]
+    })
+}
+
+fn is_summed(data_type: &Type, is_bounded: bool) -> bool {
+    match data_type {
+        Type::Int2 => true,
+        Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => is_bounded,
+        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => false,
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => false,
+    }
+}
+
+/// How the column's values become known where a query groups by it: `exact`, `listed`, `threshold`; nothing where they cannot.
+fn grouped(data_type: &Type, is_public: bool, is_listed: bool, deterministic: bool) -> Option<&'static str> {
+    match data_type {
+        _ if is_public => Some("exact"),
+        _ if is_listed => Some("listed"),
+        Type::Bool => Some("listed"),
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Some("threshold"),
+        Type::Date | Type::Timestamp | Type::Timestamptz => Some("threshold"),
+        Type::Text | Type::Varchar(_) => deterministic.then_some("threshold"),
+        Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => None,
+    }
+}
+
+fn settings(wishes: &Wishes, policy: &Policy) -> Vec<Row> {
+    let row = |wish: &crate::policy::Wish| {
+        let most = match wish.name {
+            "pgveil.epsilon" => Some(policy.privacy.epsilon_max.to_string()),
+            "pgveil.max_groups_per_unit" => Some(policy.limits.groups_per_unit.to_string()),
+            "pgveil.max_rows_per_unit" => Some(policy.rows_per_unit_max().to_string()),
+            _ => None,
+        };
+        let shown = match (wish.name, wishes.show(wish.name)) {
+            ("pgveil.epsilon", unset) if unset.is_empty() => policy.privacy.epsilon_default.to_string(),
+            (_, shown) => shown,
+        };
+        vec![Some(wish.name.to_owned()), Some(shown), most, Some(wish.description.to_owned())]
+    };
+    WISHES.iter().map(row).collect()
+}

@@ -1,0 +1,118 @@
+//! The relations `pgveil.*` that an analyst may read: what they may ask, what they have spent. Their rows are facts of the policy, the session and the role's own
+//! account; none comes from a private table.
+
+use crate::catalog::Type;
+
+/// Their schema, in the shadow and in the analyst's eyes.
+pub const SCHEMA: &str = "pgveil";
+
+/// One of them: its name and its columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    pub kind: ViewKind,
+    pub name: &'static str,
+    pub columns: &'static [(&'static str, Type)],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ViewKind {
+    /// The role's account: one row.
+    Budget,
+    /// The role's debits, newest first.
+    History,
+    Tables,
+    Columns,
+    Settings,
+}
+
+/// Every view.
+pub static VIEWS: [View; 5] = [
+    View {
+        kind: ViewKind::Budget,
+        name: "budget",
+        columns: &[
+            ("role", Type::Text),
+            ("accounting", Type::Text),
+            ("epsilon", Type::Float8),
+            ("delta", Type::Float8),
+            ("fraction_left", Type::Float8),
+            ("epsilon_spent", Type::Float8),
+            ("mu_spent", Type::Float8),
+            ("rho_spent", Type::Float8),
+            ("delta_spent", Type::Float8),
+            ("queries_failed", Type::Int4),
+            ("queries_failed_max", Type::Int4),
+        ],
+    },
+    View {
+        kind: ViewKind::History,
+        name: "history",
+        columns: &[
+            ("asked_at", Type::Timestamptz),
+            ("epsilon", Type::Float8),
+            ("mu", Type::Float8),
+            ("rho", Type::Float8),
+            ("delta", Type::Float8),
+            ("plan", Type::Text),
+        ],
+    },
+    View {
+        kind: ViewKind::Tables,
+        name: "tables",
+        columns: &[
+            ("table_schema", Type::Text),
+            ("table_name", Type::Text),
+            ("is_private", Type::Bool),
+            ("unit", Type::Text),
+            ("unit_column", Type::Text),
+            ("unit_path", Type::Text),
+            ("rows_per_unit", Type::Int4),
+        ],
+    },
+    View {
+        kind: ViewKind::Columns,
+        name: "columns",
+        columns: &[
+            ("table_schema", Type::Text),
+            ("table_name", Type::Text),
+            ("column_name", Type::Text),
+            ("ordinal_position", Type::Int4),
+            ("data_type", Type::Text),
+            ("is_nullable", Type::Bool),
+            ("lower_bound", Type::Text),
+            ("upper_bound", Type::Text),
+            ("values_known", Type::Int4),
+            ("known_values", Type::Text),
+            ("may_be_summed", Type::Bool),
+            ("group_by", Type::Text),
+        ],
+    },
+    View {
+        kind: ViewKind::Settings,
+        name: "settings",
+        columns: &[("name", Type::Text), ("setting", Type::Text), ("at_most", Type::Text), ("description", Type::Text)],
+    },
+];
+
+/// The view of this name.
+pub fn view(name: &str) -> Option<&'static View> {
+    VIEWS.iter().find(|view| view.name == name)
+}
+
+impl ViewKind {
+    pub fn view(self) -> &'static View {
+        &VIEWS[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VIEWS;
+
+    #[test]
+    fn each_kind_finds_its_view() {
+        for view in &VIEWS {
+            assert_eq!(view.kind.view(), view);
+        }
+    }
+}
