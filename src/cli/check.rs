@@ -12,7 +12,7 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
     opened.connected.close().await;
-    start::accounts(&opened.policy)?;
+    start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
     for line in summary(&opened.policy) {
         println!("{line}");
     }

@@ -8,7 +8,7 @@ use pgveil::catalog::load;
 use pgveil::engine::plan;
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Standing};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{File, Policy, Wishes, check};
+use pgveil::policy::{File, KeyChoice, Policy, Wishes, check};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{Plan, Terms};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -79,15 +79,23 @@ impl World {
     /// Plans as an engine would, for accounts in one of the states that choose the mechanism.
     pub fn plan(&self, sql: &str, random: &mut Random) -> Result<Plan, String> {
         let accounting = if random.once_in(5) { Accounting::Pure } else { Accounting::Gdp };
-        self.plan_under(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)])
+        let most = |random: &mut Random| random.once_in(4).then(|| [1, 2, 3, 7][random.below(4)]);
+        let (groups_per_unit, rows_per_unit) = (most(random), most(random));
+        let keys = if random.once_in(8) { KeyChoice::Threshold } else { KeyChoice::Auto };
+        let wishes = Wishes { groups_per_unit, rows_per_unit, keys, ..Wishes::default() };
+        self.plan_wished(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)], wishes)
     }
 
     pub fn plan_under(&self, sql: &str, accounting: Accounting, epsilon: f64) -> Result<Plan, String> {
+        self.plan_wished(sql, accounting, epsilon, Wishes::default())
+    }
+
+    fn plan_wished(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes) -> Result<Plan, String> {
         let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
         let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
         let fixed = Fixed::round_down;
         let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
-        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes: Wishes::default() };
+        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes };
         let constants = Constants { now: 847_000_000_000_000, is_utc: true, role: "ann".to_owned() };
         plan(query, &self.policy, &["w".to_owned()], &constants, &terms).map_err(|e| format!("{e:?}"))
     }
