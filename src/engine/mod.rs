@@ -1,6 +1,7 @@
 //! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
 
 mod answering;
+mod catalogs;
 mod exchange;
 mod explain;
 mod failures;
@@ -187,6 +188,9 @@ impl Service for Engine {
     }
 
     async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+        if let Some(statement) = self.catalogs(asker, query)? {
+            return self.describe_catalogs(asker, &statement, parameters).await;
+        }
         let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
         if !query.has_parameters() {
             // What cannot be answered is refused at Parse already.
@@ -204,6 +208,9 @@ impl Service for Engine {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
+        if let Some(statement) = self.catalogs(asker, query)? {
+            return self.answer_catalogs(asker, &statement, parameters, arguments, formats).await;
+        }
         let mut laps = self.meter.laps();
         let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
         let bound = self.bound(asker, query, parameters, arguments).await?;
@@ -229,6 +236,10 @@ impl Service for Engine {
     }
 
     async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
+        if let Some(statement) = self.catalogs(asker, query)? {
+            self.describe_catalogs(asker, &statement, &[]).await?;
+            return Ok(catalogs::explain(json));
+        }
         self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(|e| described(query, e))?;
         let (plan, balances) = self.plan(asker, query).await?;
         let told = if json { explain::json } else { explain::text };

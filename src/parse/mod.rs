@@ -53,7 +53,7 @@ pub struct Query(pub(crate) Box<ast::Query>);
 impl Query {
     /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some quoted text as it was written, quotes and all: what does not
     /// survive the round trip could mean something else to PostgreSQL than it means to us.
-    fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
+    pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
         let _ = ast::VisitMut::visit(&mut *query, &mut spelling::Spelling);
         let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
         parser = parser.try_with_sql(&query.to_string()).map_err(|_| not_reproducible())?;

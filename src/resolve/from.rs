@@ -196,10 +196,7 @@ impl Resolver<'_> {
             Err(Refusal::unsupported(format!("{what} in a derived table"))
                 .hint("Which rows would be kept depends on other people's rows; filter with WHERE instead."))
         };
-        let first_rows = matches!(body.as_ref(), ast::SetExpr::Select(select) if matches!(select.distinct, Some(ast::Distinct::On(_))));
-        if order_by.is_some() && !first_rows {
-            return refused("ORDER BY");
-        }
+        // An order that nothing cuts says nothing, but for DISTINCT ON.
         if limit_clause.is_some() || fetch.is_some() {
             return refused("LIMIT or OFFSET");
         }

@@ -3,6 +3,7 @@
 mod aggregate;
 mod apart;
 mod call;
+pub mod catalogs;
 pub mod catalogue;
 mod correlated;
 mod cut;

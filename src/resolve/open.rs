@@ -191,7 +191,8 @@ impl Resolver<'_> {
             Named::Cte(definition) if definition.rows.private => return Err(Refusal::unsupported("private rows in this place")),
             Named::Cte(_) => (name.clone(), alias.cloned()),
             Named::Table(table) if self.is_private(table) => return Err(Refusal::unsupported("private rows in this place")),
-            Named::Table(table) => (self.public_name(table), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),
+            // Without an alias of ours, so that `schema.table.column` finds it, as in PostgreSQL.
+            Named::Table(table) => (self.public_name(table), alias.cloned()),
             Named::View(view) => (self.view_name(view), Some(alias.cloned().unwrap_or_else(|| plain_alias(&own)))),
         };
         Ok(plain_table(name, alias))

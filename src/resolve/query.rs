@@ -296,6 +296,6 @@ fn rows_refused() -> Refusal {
 }
 
 fn catalogs_refused() -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "system catalogs are not offered in this version")
-        .detail("Tables and columns that may be asked are those the policy lists; ask the data owner for it.")
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "system catalogs are not read together with tables")
+        .detail("Statements about the catalogs alone are answered from the schema that the policy shows.")
 }

@@ -2,6 +2,7 @@
 
 mod attack;
 mod catalog;
+mod catalogs;
 mod cli;
 mod clients;
 mod corpus;

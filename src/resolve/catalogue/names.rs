@@ -1,4 +1,4 @@
-//! Names of functions that need no rule here: PostgreSQL's aggregates.
+//! Names of the aggregates of PostgreSQL.
 
 /// Aggregates of PostgreSQL that a release would have to answer; those without an entry in `aggregate.rs` are refused by name.
 pub static AGGREGATES: &[&str] = &[
