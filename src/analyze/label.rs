@@ -84,7 +84,8 @@ impl Labels<'_> {
                 window.partition.insert(0, Expr::column(lineage.units[0], lineage.data_type.clone()));
             }
             let conditions = always.iter().flat_map(Expr::conjuncts).collect();
-            let ranges = Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions };
+            let ranges =
+                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions, excluded: Vec::new() };
             let rows = lineage.rows_per_unit;
             if let Ranked::Neighbour { value, offset: _ } | Ranked::First(value) = &window.ranked {
                 check_shown(&inline(value, &computed), self.policy, self.columns)?;
@@ -142,7 +143,8 @@ impl Labels<'_> {
                 let always: Vec<Expr> = always_true(arm).iter().map(|c| inline(c, &computed)).collect();
                 let conditions = always.iter().flat_map(Expr::conjuncts).collect();
                 let value = Expr::column(ids[at], self.columns[ids[at].0 as usize].data_type.clone());
-                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions }.of(&value)
+                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions, excluded: Vec::new() }
+                    .of(&value)
             });
             let range = each.reduce(Interval::hull).unwrap_or(Interval::ALL);
             self.opaque.push((*column, range));
@@ -225,7 +227,8 @@ impl Labels<'_> {
             check_aggregate(aggregate, self.policy, self.columns)?;
             let filter = aggregate.filter.as_ref().map(|f| inline(f, &computed));
             let conditions = always.iter().chain(&filter).flat_map(Expr::conjuncts).collect();
-            let ranges = Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions };
+            let ranges =
+                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions, excluded: Vec::new() };
             let range = range(aggregate, rows, &ranges);
             self.opaque.push((*id, range));
         }

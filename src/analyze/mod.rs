@@ -1,9 +1,9 @@
 //! Stage 3: Query → [`Analyzed`]: labels, lineage, key rules and ranges; refuses what cannot be bounded.
 
-mod evaluate;
 pub mod interval;
 mod keys;
 mod label;
+mod parts;
 mod preserved;
 mod range;
 mod rows;
@@ -140,7 +140,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     for aggregate in &release.aggregates {
         let conditions: Vec<Expr> = ranges(aggregate.filter.as_ref());
         let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
-        let ranges = Ranges { policy, columns, computed: &computed, opaque: &opaque, conditions };
+        let ranges = Ranges { policy, columns, computed: &computed, opaque: &opaque, conditions, excluded: Vec::new() };
         let nullable = Nullability { columns, computed: &computed, null_extended: &null_extended };
         aggregates.push(bound(aggregate, &ranges, &nullable, &lineage, policy)?);
     }
@@ -243,7 +243,7 @@ impl Nullability<'_> {
             Node::Literal(value) => value.is_none(),
             Node::Constant(_) => true,
             Node::Exists { .. } => false,
-            Node::Cast(inner) => self.may_be_null(inner),
+            Node::Cast(inner) => keys::reads_text(inner, &expr.data_type) || self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
             }

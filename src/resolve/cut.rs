@@ -26,9 +26,9 @@ pub(super) struct Cut {
     scope: Scope,
     keys: Vec<Key>,
     aggregates: Vec<Aggregate>,
+    uncertainties: Vec<Uncertainty>,
     /// Subqueries below the cut.
     given: Given,
-    uncertainties: Vec<Uncertainty>,
 }
 
 impl Cut {
@@ -108,7 +108,7 @@ impl Resolver<'_> {
         let number = self.releases.len();
         self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new(), uncertainties: Vec::new() });
         let keys = self.keys(select, &scope, &given)?;
-        let mut cut = Cut { number, scope, keys, aggregates: Vec::new(), given, uncertainties: Vec::new() };
+        let mut cut = Cut { number, scope, keys, aggregates: Vec::new(), uncertainties: Vec::new(), given };
 
         let is_key_list = is_distinct_rows(select);
         let mut projection = Vec::new();
@@ -123,7 +123,7 @@ impl Resolver<'_> {
             other => other.clone(),
         };
         self.scans = scans;
-        let Cut { number, scope: _, keys, aggregates, given: _, uncertainties } = cut;
+        let Cut { number, scope: _, keys, aggregates, uncertainties, given: _ } = cut;
         let release = &mut self.releases[number];
         (release.keys, release.aggregates, release.uncertainties) = (keys, aggregates, uncertainties);
         if release.keys.is_empty() && release.aggregates.is_empty() {

@@ -4,6 +4,7 @@ mod aggregate;
 mod apart;
 pub mod catalogue;
 mod cut;
+pub mod evaluate;
 mod expression;
 mod from;
 pub mod literal;

@@ -7,12 +7,16 @@ use std::collections::HashMap;
 
 use sqlparser::ast::{self};
 
+use super::calendar::calendar;
 use super::cast::cast;
 use super::constants;
-use super::guard::{Emitted, clamped, is_float, literal};
-use super::operator::{arithmetic, bounded, calendar, comparison_operator, division, domain, grammar, histogram};
+use super::curve::{domain, reach};
+use super::grammar::{comparison_operator, grammar};
+use super::guard::{Emitted, clamped, internal, is_float, literal};
+use super::operator::{arithmetic, division, histogram, operands};
 use super::relation::{Flat, Relations};
 use super::sql;
+use super::text::{bounded, joined, matched};
 use crate::analyze::interval::{Interval, scalar};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
@@ -123,7 +127,14 @@ impl Expressions<'_> {
             Some((lo, hi, range)) => {
                 Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: 5 }
             }
-            None => Emitted { tiny: is_float(&cell.data_type), ..Emitted::plain(cell.raw.clone(), cell.known) },
+            None => {
+                // A text's range is that of its length.
+                let known = match cell.data_type {
+                    Type::Varchar(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
+                    _ => cell.known,
+                };
+                Emitted { tiny: is_float(&cell.data_type), ..Emitted::plain(cell.raw.clone(), known) }
+            }
         })
     }
 
@@ -176,15 +187,23 @@ impl Expressions<'_> {
             return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
         }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
-        let types: Vec<&Type> = arguments.iter().map(|a| &a.data_type).collect();
+        match function {
+            Function::Like | Function::ILike | Function::SimilarTo | Function::Matches | Function::MatchesInsensitive => {
+                let (subject, pattern) = operands(emitted)?;
+                return matched(function, subject, pattern.ok_or_else(internal)?.sql);
+            }
+            Function::Concat | Function::ConcatSeparated => return Ok(joined(function, emitted)),
+            _ => {}
+        }
         match rule(function) {
             Rule::Arithmetic => arithmetic(function, emitted, result),
             Rule::Division => division(function, emitted, result, arguments),
-            Rule::Domain => domain(function, &emitted, result),
+            Rule::Domain => domain(function, emitted, result),
+            Rule::Reach => reach(function, emitted, arguments, result),
             Rule::Bounded => bounded(function, emitted, arguments),
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
-            Rule::Total => grammar(function, emitted, arguments, &types, result),
+            Rule::Total => grammar(function, emitted, result),
         }
     }
 

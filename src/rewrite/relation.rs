@@ -103,9 +103,10 @@ impl Relations<'_> {
         let mut cells = HashMap::new();
         let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
         ids.sort();
-        for id in ids {
+        // By place: the number of a column depends on the rest of the statement.
+        for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
-            let name = format!("c{}", id.0);
+            let name = format!("c{at}");
             projection.push(sql::aliased(cell.raw.clone(), &name));
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }

@@ -30,7 +30,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static SHARED: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
 
 /// Clients that spend a budget to its end, each the one of its own role.
-const CLIENTS: [&str; 8] = ["psql", "psycopg", "psycopg2", "asyncpg", "sqlalchemy", "jdbc", "node", "tokio"];
+const CLIENTS: [&str; 9] = ["psql", "pgbench", "psycopg", "psycopg2", "asyncpg", "sqlalchemy", "jdbc", "node", "tokio"];
 
 /// The role of this client that can pay for a few questions only.
 pub fn poor(client: &str) -> String {

@@ -131,6 +131,12 @@ fn key(random: &mut Random, from: &str, alias: &str) -> String {
         "extract(dow FROM A.ts)",
         "upper(A.kd)",
         "A.i4 % 7",
+        "floor(A.n2 / 10) * 10",
+        "to_char(A.ts, 'YYYY-MM')",
+        "extract(hour FROM A.ts)",
+        "A.kd || '-' || A.b",
+        "initcap(A.kd)",
+        "round(A.f8)",
     ]);
     key.replace("A.", &format!("{alias}."))
 }
