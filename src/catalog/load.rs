@@ -1,11 +1,11 @@
-//! Reads the whole snapshot in seven queries, whatever the number of tables.
+//! Reads the whole snapshot in eight queries, whatever the number of tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::{Client, Row};
 
 use super::type_of::type_of;
-use super::{Catalog, Column, Error, ForeignKey, Kind, Table, UniqueKey, fingerprints};
+use super::{Catalog, Column, Definition, Error, ForeignKey, Kind, Table, UniqueKey, UserType, fingerprints};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -64,6 +64,7 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     link(&mut tables, &edges);
 
+    let types = client.query(TYPES_SQL, &[]).await?.iter().map(user_type).collect::<Result<_, _>>()?;
     let oids: Vec<u32> = tables.keys().copied().collect();
     for (oid, fingerprint) in fingerprints(client, &oids).await? {
         if let Some(table) = tables.get_mut(&oid) {
@@ -72,7 +73,14 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     let mut tables: Vec<Table> = tables.into_values().collect();
     tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-    Ok(Catalog { server_version, server_version_num: number, server_encoding: server.try_get(2)?, database: server.try_get(3)?, tables })
+    Ok(Catalog { server_version, server_version_num: number, server_encoding: server.try_get(2)?, database: server.try_get(3)?, tables, types })
+}
+
+fn user_type(row: &Row) -> Result<UserType, Error> {
+    let is_enum: bool = row.try_get(3)?;
+    let definition =
+        if is_enum { Definition::Enum(row.try_get(4)?) } else { Definition::Domain { base: row.try_get(5)?, not_null: row.try_get(6)? } };
+    Ok(UserType { oid: row.try_get(0)?, schema: row.try_get(1)?, name: row.try_get(2)?, definition })
 }
 
 fn table(row: &Row) -> Result<Table, Error> {
@@ -202,5 +210,13 @@ SELECT o.conrelid,
              JOIN pg_catalog.pg_attribute a ON a.attrelid = o.confrelid AND a.attnum = k.n ORDER BY k.i)
 FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.confrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE o.contype = 'f' AND o.convalidated ORDER BY o.conrelid, o.oid"#;
+
+const TYPES_SQL: &str = r#"
+SELECT t.oid, n.nspname::text, t.typname::text, t.typtype = 'e',
+       ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
+       pg_catalog.format_type(t.typbasetype, t.typtypmod), t.typnotnull
+FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND (t.typtype = 'e' OR t.typtype = 'd' AND t.typbasetype < 16384)
+ORDER BY t.oid"#;
 
 const INHERITS_SQL: &str = "SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits ORDER BY inhrelid, inhseqno";

@@ -130,6 +130,23 @@ impl Table {
     }
 }
 
+/// A type that somebody made by CREATE TYPE … AS ENUM or CREATE DOMAIN.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserType {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    pub definition: Definition,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Definition {
+    /// Its labels, in their order.
+    Enum(Vec<String>),
+    /// Over a built-in type, as `format_type` prints it. Its conditions are not read.
+    Domain { base: String, not_null: bool },
+}
+
 /// The backend's schema at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
@@ -141,6 +158,8 @@ pub struct Catalog {
     pub database: String,
     /// Every user table, view and so on outside pg_catalog and information_schema.
     pub tables: Vec<Table>,
+    /// Enums, and domains over built-in types.
+    pub types: Vec<UserType>,
 }
 
 impl Catalog {

@@ -67,6 +67,35 @@ impl ast::Visitor for Finder {
     }
 }
 
+/// Types of parameters of statements about the catalogs. An array's name is its element's behind an underscore.
+const CATALOG_TYPES: [(u32, &str); 25] = [
+    (18, "char"),
+    (19, "name"),
+    (24, "regproc"),
+    (26, "oid"),
+    (28, "xid"),
+    (1000, "_bool"),
+    (1002, "_char"),
+    (1003, "_name"),
+    (1005, "_int2"),
+    (1007, "_int4"),
+    (1009, "_text"),
+    (1015, "_varchar"),
+    (1016, "_int8"),
+    (1021, "_float4"),
+    (1022, "_float8"),
+    (1028, "_oid"),
+    (1042, "bpchar"),
+    (1083, "time"),
+    (1231, "_numeric"),
+    (2202, "regprocedure"),
+    (2205, "regclass"),
+    (2206, "regtype"),
+    (2951, "_uuid"),
+    (4089, "regnamespace"),
+    (4191, "regcollation"),
+];
+
 /// A parameter's type by its OID, where constants of it can be read.
 ///
 /// # Errors
@@ -88,6 +117,12 @@ pub fn parameter_type(oid: u32) -> Result<ast::DataType, Refusal> {
         1186 => D::Interval { fields: None, precision: None },
         1700 => D::Numeric(N::None),
         2950 => D::Uuid,
+        17 => D::Bytea,
+        114 => D::JSON,
+        3802 => D::JSONB,
+        other if let Some((_, name)) = CATALOG_TYPES.iter().find(|(oid, _)| *oid == other) => {
+            D::Custom(ast::ObjectName::from(vec![ast::Ident::new("pg_catalog"), ast::Ident::with_quote('"', *name)]), Vec::new())
+        }
         other => {
             return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("parameters of the type with OID {other} are not supported"))
                 .hint("Cast the parameter in the query, for example $1::text."));

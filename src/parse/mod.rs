@@ -3,8 +3,10 @@
 mod bind;
 mod chain;
 mod clock;
+mod place;
 mod session;
 mod spelling;
+mod table;
 mod values;
 
 use sqlparser::ast;
@@ -51,7 +53,7 @@ pub struct Query(pub(crate) Box<ast::Query>);
 impl Query {
     /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some quoted text as it was written, quotes and all: what does not
     /// survive the round trip could mean something else to PostgreSQL than it means to us.
-    fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
+    pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
         let _ = ast::VisitMut::visit(&mut *query, &mut spelling::Spelling);
         let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
         parser = parser.try_with_sql(&query.to_string()).map_err(|_| not_reproducible())?;
@@ -93,7 +95,8 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
+    place::number(&mut tokens, sql);
     chain::check(&tokens)?;
     with_room(|| session::pieces(tokens).into_iter().map(|piece| statement(piece, sql)).collect())
 }
@@ -108,7 +111,7 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(table::write_out(tokens));
     let query = match parser.parse_statement().map_err(|e| syntax_error(&e, sql))? {
         ast::Statement::Query(query) => query,
         _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),

@@ -68,6 +68,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
             protection,
             columns,
             unique_keys: table.relation.unique_keys.clone(),
+            foreign_keys: table.relation.foreign_keys.clone(),
             fingerprint: table.relation.fingerprint.clone(),
         });
     }
@@ -81,6 +82,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         shadow_url: file.shadow_url.clone(),
         privacy: file.privacy.clone(),
         roles: file.roles.clone(),
+        types: catalog.types.iter().filter(|made| is_shown(made, &tables)).cloned().collect(),
         tables,
         limits: file.limits.clone(),
         time_grain: file.time_grain,
@@ -95,6 +97,12 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         return Err(findings.into_errors());
     }
     Ok(Checked { policy, warnings: findings.warnings })
+}
+
+/// Whether a column that is shown has this type.
+fn is_shown(made: &catalog::UserType, tables: &[Table]) -> bool {
+    let of_it = |data_type: &catalog::Type| matches!(data_type, catalog::Type::Other { oid, name: _ } if *oid == made.oid);
+    tables.iter().flat_map(|table| &table.columns).any(|column| of_it(&column.data_type))
 }
 
 /// `a, b, c`, cut where a list gets long.

@@ -17,7 +17,7 @@ pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, Tab
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wish, Wishes, unknown as unknown_wish};
 
-use crate::catalog::{Type, UniqueKey};
+use crate::catalog::{ForeignKey, Type, UniqueKey, UserType};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -146,6 +146,8 @@ pub struct Table {
     /// Visible columns in the table's order. The unit column and the columns of its path are among them.
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
+    /// As the catalog has them, also towards tables and columns that the policy does not show.
+    pub foreign_keys: Vec<ForeignKey>,
     pub fingerprint: String,
 }
 
@@ -173,6 +175,8 @@ pub struct Policy {
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,
+    /// Enums and domains of the columns shown.
+    pub types: Vec<UserType>,
     pub limits: Limits,
     /// What `now()` is rounded down to in conditions on private rows, so that a moving window is one question for that long. At most a day.
     pub time_grain: Option<std::time::Duration>,

@@ -1,6 +1,6 @@
 //! Builds the shadow's schema in an empty database, or in one that an earlier pgveil built.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
@@ -23,12 +23,22 @@ pub struct Built {
     /// pg_type.typlen by OID.
     pub sizes: HashMap<u32, i16>,
     pub is_superuser: bool,
+    /// Those of the policy's roles that exist here.
+    pub roles: HashSet<String>,
+    /// What `version()` says, with the real server's number.
+    pub version: String,
 }
 
 /// No trace of what one asker's session runs may show in another's.
 pub fn local_options(options: &ShadowOptions) -> postgres::Options {
     let connections = (options.connections + 8).to_string();
-    let settings = [("max_connections", connections.as_str()), ("track_activities", "off"), ("autovacuum", "off"), ("temp_file_limit", "262144")];
+    let settings = [
+        ("max_connections", connections.as_str()),
+        ("track_activities", "off"),
+        ("autovacuum", "off"),
+        ("track_counts", "off"),
+        ("temp_file_limit", "262144"),
+    ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
     postgres::Options { database: Some(options.database.clone()), settings: settings.into() }
 }
@@ -51,18 +61,33 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     let digest = Sha256::digest(meaning.join(";")).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let standing = if let ShadowSource::Url(_) = options.source { guard(admin).await? } else { None };
     if standing.as_deref() != Some(digest.as_str()) {
-        rebuild(admin, &schema.statements, &digest).await?;
+        let mark = matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
+        rebuild(admin, &schema.statements, mark.as_deref()).await?;
     }
-    let schemas: Vec<&str> = schema.tables.iter().map(|table| table.schema.as_str()).chain([VIEW_SCHEMA]).collect();
-    warnings.extend(lock::lock(admin, &schemas, options.statement_timeout).await?);
+    let schemas: Vec<&str> = schema.schemas.iter().map(String::as_str).chain([VIEW_SCHEMA]).collect();
+    let is_superuser: String = admin.query_one("SELECT pg_catalog.current_setting('is_superuser')", &[]).await?.try_get(0)?;
+    let is_superuser = is_superuser == "on";
+    // A session can become one of several roles where a superuser opens it.
+    let roles: Vec<&str> = policy.roles.iter().filter(|_| is_superuser).map(|role| role.name.as_str()).collect();
+    let locked = lock::lock(admin, &schemas, &roles, &options.source, options.statement_timeout).await?;
+    warnings.extend(locked.warnings);
     admin.execute("SELECT pg_catalog.pg_advisory_unlock($1)", &[&BUILD_LOCK]).await?;
     let sizes = admin.query("SELECT oid, typlen FROM pg_catalog.pg_type", &[]).await?;
     let sizes = sizes.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
     for warning in &warnings {
         tracing::warn!("shadow: {warning}");
     }
-    let is_superuser: String = admin.query_one("SELECT pg_catalog.current_setting('is_superuser')", &[]).await?.try_get(0)?;
-    Ok(Built { tables: schema.tables, warnings, sizes, is_superuser: is_superuser == "on" })
+    let version: (String, String) = {
+        let row = admin.query_one("SELECT pg_catalog.version(), pg_catalog.current_setting('server_version')", &[]).await?;
+        (row.try_get(0)?, row.try_get(1)?)
+    };
+    let version = version.0.replacen(&short(&version.1), &short(&options.server_version), 1);
+    Ok(Built { tables: schema.tables, warnings, sizes, is_superuser, roles: locked.roles.into_iter().collect(), version })
+}
+
+/// `15.18 (Debian 15.18-0+deb12u1)` → `15.18`.
+fn short(version: &str) -> String {
+    version.split(' ').next().unwrap_or_default().to_owned()
 }
 
 async fn other_major(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
@@ -88,27 +113,30 @@ async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
     Err(ShadowError::Failed(format!("shadow_url names a database of {objects} relations and functions that pgveil did not make; name an empty one")))
 }
 
-async fn rebuild(admin: &Client, statements: &[String], digest: &str) -> Result<(), ShadowError> {
+async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) -> Result<(), ShadowError> {
     let database: String = admin.query_one("SELECT pg_catalog.current_database()::text", &[]).await?.try_get(0)?;
     let schemas = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'";
     let mut batch = vec!["BEGIN".to_owned()];
     for row in admin.query(schemas, &[]).await? {
         let name: String = row.try_get(0)?;
         if name == "public" {
-            batch.extend(tables_of_public(admin).await?);
+            batch.extend(objects_of_public(admin).await?);
         } else {
             batch.push(format!("DROP SCHEMA {} CASCADE", identifier(&name)));
         }
     }
     batch.extend(statements.iter().cloned());
-    batch.push(format!("COMMENT ON DATABASE {} IS {}", identifier(&database), literal(&format!("{MARK}{digest}"))));
+    batch.extend(mark.map(|mark| format!("COMMENT ON DATABASE {} IS {}", identifier(&database), literal(mark))));
     batch.push("COMMIT".to_owned());
     Ok(admin.batch_execute(&batch.join(";\n")).await?)
 }
 
-/// The schema `public` may belong to another, so its tables go one by one.
-async fn tables_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
+/// The schema `public` may belong to another, so its tables and types go one by one.
+async fn objects_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
     let tables = "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
     let rows = admin.query(tables, &[]).await?;
-    rows.iter().map(|row| Ok(format!("DROP TABLE {} CASCADE", qualified("public", row.try_get(0)?)))).collect()
+    let types = "SELECT typname::text FROM pg_catalog.pg_type WHERE typnamespace = 'public'::regnamespace AND typtype IN ('e', 'd')";
+    let types = admin.query(types, &[]).await?;
+    let drop = |kind: &'static str| move |row: &tokio_postgres::Row| Ok(format!("DROP {kind} {} CASCADE", qualified("public", row.try_get(0)?)));
+    rows.iter().map(drop("TABLE")).chain(types.iter().map(drop("TYPE"))).collect()
 }

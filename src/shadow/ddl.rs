@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::catalog::Type;
-use crate::policy::{Policy, Protection, Table, VIEW_SCHEMA, VIEWS};
+use crate::catalog::{Definition, ForeignKey, Type, UserType};
+use crate::policy::{Policy, Protection, Step, Table, VIEW_SCHEMA, VIEWS};
 
 /// A table as the shadow has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,7 @@ pub struct Shape {
 /// The statements that make the schema, what they make, and what had to be left out.
 #[derive(Debug, Default)]
 pub struct Schema {
+    pub schemas: BTreeSet<String>,
     pub statements: Vec<String>,
     pub tables: Vec<Shape>,
     pub warnings: Vec<String>,
@@ -26,10 +27,14 @@ pub struct Schema {
 /// `builtin` names the types of pg_catalog in the shadow, by OID.
 pub fn schema(policy: &Policy, builtin: &HashMap<u32, String>) -> Schema {
     let mut schema = Schema::default();
-    let names: BTreeSet<&str> = policy.tables.iter().map(|table| table.schema.as_str()).collect();
-    schema.statements.extend(names.iter().map(|name| format!("CREATE SCHEMA IF NOT EXISTS {}", identifier(name))));
+    let names = policy.tables.iter().map(|table| table.schema.as_str()).chain(policy.types.iter().map(|made| made.schema.as_str()));
+    schema.schemas = names.map(str::to_owned).collect();
+    schema.statements.extend(schema.schemas.iter().map(|name| format!("CREATE SCHEMA IF NOT EXISTS {}", identifier(name))));
+    schema.statements.extend(policy.types.iter().map(create_type));
+    let mut builtin = builtin.clone();
+    builtin.extend(policy.types.iter().map(|made| (made.oid, qualified(&made.schema, &made.name))));
     for table in &policy.tables {
-        let (shape, statement) = create_table(table, builtin, &mut schema.warnings);
+        let (shape, statement) = create_table(table, &builtin, &mut schema.warnings);
         schema.tables.push(shape);
         schema.statements.push(statement);
     }
@@ -37,6 +42,16 @@ pub fn schema(policy: &Policy, builtin: &HashMap<u32, String>) -> Schema {
     let keys: BTreeSet<String> = policy.tables.iter().flat_map(|table| foreign_keys(table, &schema.tables)).collect();
     schema.statements.extend(keys);
     schema
+}
+
+fn create_type(made: &UserType) -> String {
+    let name = qualified(&made.schema, &made.name);
+    match &made.definition {
+        Definition::Enum(labels) => {
+            format!("CREATE TYPE {name} AS ENUM ({})", labels.iter().map(|label| literal(label)).collect::<Vec<_>>().join(", "))
+        }
+        Definition::Domain { base, not_null } => format!("CREATE DOMAIN {name} AS {base}{}", if *not_null { " NOT NULL" } else { "" }),
+    }
 }
 
 /// pgveil's own views and functions, so that PostgreSQL knows their types: empty tables and functions that are never answered from here.
@@ -53,11 +68,11 @@ fn own() -> Vec<String> {
     std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}")).chain(tables).chain(functions).collect()
 }
 
-fn create_table(table: &Table, builtin: &HashMap<u32, String>, warnings: &mut Vec<String>) -> (Shape, String) {
+fn create_table(table: &Table, names: &HashMap<u32, String>, warnings: &mut Vec<String>) -> (Shape, String) {
     let mut parts = Vec::new();
     let mut columns = Vec::new();
     for column in &table.columns {
-        match type_name(&column.data_type, builtin) {
+        match type_name(&column.data_type, names) {
             Ok(name) => {
                 let not_null = if column.not_null { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
@@ -65,7 +80,9 @@ fn create_table(table: &Table, builtin: &HashMap<u32, String>, warnings: &mut Ve
             }
             Err(name) => {
                 let (schema, table, column) = (&table.schema, &table.name, &column.name);
-                warnings.push(format!("column {schema}.{table}.{column} is left out: its type {name} is not built into PostgreSQL"));
+                warnings.push(format!(
+                    "column {schema}.{table}.{column} is left out: its type {name} is neither built into PostgreSQL nor an enum or a domain"
+                ));
             }
         }
     }
@@ -80,33 +97,34 @@ fn create_table(table: &Table, builtin: &HashMap<u32, String>, warnings: &mut Ve
     (Shape { schema: table.schema.clone(), name: table.name.clone(), columns, is_public, unique_keys }, statement)
 }
 
-/// The path from a private table to its unit, step by step, where the shadow has both ends.
+/// The keys of a private table towards visible columns, and the path to its unit. A public table's keys are left out: its rows are mirrored without those
+/// of the others.
 fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
     let Protection::Private(unit) = &table.protection else { return Vec::new() };
     let find = |schema: &str, name: &str| shapes.iter().find(|shape| shape.schema == schema && shape.name == name);
     let mut statements = Vec::new();
     let mut from = find(&table.schema, &table.name);
-    for step in &unit.path {
-        let to = find(&step.schema, &step.table);
-        if let (Some(from), Some(to)) = (from, to)
-            && from.columns.contains(&step.column)
-            && to.unique_keys.iter().any(|key| key.as_slice() == std::slice::from_ref(&step.referenced))
-        {
-            statements.push(format!(
-                "ALTER TABLE {} ADD FOREIGN KEY ({}) REFERENCES {} ({})",
-                qualified(&from.schema, &from.name),
-                identifier(&step.column),
-                qualified(&to.schema, &to.name),
-                identifier(&step.referenced)
-            ));
-        }
+    for ForeignKey { columns, schema, table, referenced } in &table.foreign_keys {
+        statements.extend(from.zip(find(schema, table)).and_then(|(from, to)| foreign_key(from, columns, to, referenced)));
+    }
+    for Step { column, schema, table, referenced } in &unit.path {
+        let to = find(schema, table);
+        let key = |(from, to)| foreign_key(from, std::slice::from_ref(column), to, std::slice::from_ref(referenced));
+        statements.extend(from.zip(to).and_then(key));
         from = to;
     }
     statements
 }
 
+/// The constraint, where the shadow has both ends.
+fn foreign_key(from: &Shape, columns: &[String], to: &Shape, referenced: &[String]) -> Option<String> {
+    let stands = columns.iter().all(|column| from.columns.contains(column)) && to.unique_keys.iter().any(|key| key.as_slice() == referenced);
+    let (at, to) = (qualified(&from.schema, &from.name), qualified(&to.schema, &to.name));
+    stands.then(|| format!("ALTER TABLE {at} ADD FOREIGN KEY ({}) REFERENCES {to} ({})", list(columns), list(referenced)))
+}
+
 /// The type's SQL name; `Err` carries the name of a type that the shadow has not.
-fn type_name<'a>(data_type: &'a Type, builtin: &HashMap<u32, String>) -> Result<String, &'a str> {
+fn type_name<'a>(data_type: &'a Type, names: &HashMap<u32, String>) -> Result<String, &'a str> {
     let name = match data_type {
         Type::Bool => "boolean",
         Type::Int2 => "smallint",
@@ -125,7 +143,7 @@ fn type_name<'a>(data_type: &'a Type, builtin: &HashMap<u32, String>) -> Result<
         Type::Timestamp => "timestamp without time zone",
         Type::Timestamptz => "timestamp with time zone",
         Type::Interval => "interval",
-        Type::Other { oid, name } => return builtin.get(oid).cloned().ok_or(name.as_str()),
+        Type::Other { oid, name } => return names.get(oid).cloned().ok_or(name.as_str()),
     };
     Ok(name.to_owned())
 }

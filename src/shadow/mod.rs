@@ -13,7 +13,7 @@ mod rows;
 mod settings;
 mod typing;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -87,6 +87,8 @@ pub struct Shadow {
     warnings: Vec<String>,
     sizes: HashMap<u32, i16>,
     cache: typing::Cache,
+    roles: HashSet<String>,
+    version: String,
     statement_timeout: Duration,
     mirror_rows_max: u64,
     local: Option<LocalPostgres>,
@@ -110,9 +112,9 @@ impl Shadow {
         connected.close().await;
         let is_private_server = local.is_some() && engine == Engine::Native;
         let login = if is_private_server {
-            pool::Login::direct(&admin, lock::ROLE)
+            pool::Login::direct(&admin)
         } else {
-            pool::Login::switched(&admin, lock::ROLE, if local.is_none() && built.is_superuser { lock::OPTIONS } else { "" })
+            pool::Login::switched(&admin, if local.is_none() && built.is_superuser { lock::OPTIONS } else { "" })
         };
         let size = if engine == Engine::Embedded { 1 } else { options.connections.max(1) };
         Ok(Self {
@@ -123,6 +125,8 @@ impl Shadow {
             warnings: built.warnings,
             sizes: built.sizes,
             cache: typing::Cache::default(),
+            roles: built.roles,
+            version: built.version,
             statement_timeout: options.statement_timeout,
             mirror_rows_max: policy.limits.mirror_rows,
             local,
@@ -138,6 +142,16 @@ impl Shadow {
         self.engine
     }
 
+    /// What `version()` says here, with the real server's number.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The role of the asker's own name, where the shadow has it.
+    fn own_role<'a>(&self, asker: &'a Asker) -> &'a str {
+        if self.roles.contains(&asker.role) { &asker.role } else { lock::ROLE }
+    }
+
     /// Fills the public tables from the real database; a table of more rows than `limits.mirror_rows` stays empty and is reported.
     pub async fn mirror(&self, source: &tokio_postgres::Client) -> Result<Vec<Mirrored>, ShadowError> {
         // An embedded engine serves one session: ours must be the only one.
@@ -151,6 +165,15 @@ impl Shadow {
 
     /// Parameter and column types of one statement, and PostgreSQL's own error where it has one.
     pub async fn describe(&self, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
+        self.describe_by(lock::ROLE, asker, sql, parameter_oids).await
+    }
+
+    /// The same for a statement about the catalogs, which sees the asker's own role.
+    pub async fn describe_catalogs(&self, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
+        self.describe_by(self.own_role(asker), asker, sql, parameter_oids).await
+    }
+
+    async fn describe_by(&self, role: &str, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;
         let key = typing::Key::new(&preamble, sql, parameter_oids);
         if let Some(description) = self.cache.find(&key) {
@@ -158,7 +181,7 @@ impl Shadow {
         }
         let mut attempts = pool::Attempts::default();
         loop {
-            let lease = self.pool.lease(&preamble).await?;
+            let lease = self.pool.lease(role, &preamble).await?;
             let outcome = typing::describe(lease.client(), sql, parameter_oids, &self.sizes).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome.inspect(|description| self.cache.keep(key, description));
@@ -174,14 +197,14 @@ impl Shadow {
         let mut arguments = arguments.to_vec();
         let mut attempts = pool::Attempts::default();
         while reading != printing && arguments.iter().any(|a| a.format == Format::Text && a.value.is_some()) {
-            let lease = self.pool.lease(&reading).await?;
+            let lease = self.pool.lease(lock::ROLE, &reading).await?;
             let outcome = arguments::to_binary(lease.client(), oids, &arguments).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 arguments = outcome?;
             }
         }
         loop {
-            let lease = self.pool.lease(&printing).await?;
+            let lease = self.pool.lease(lock::ROLE, &printing).await?;
             let outcome = arguments::print(lease.client(), oids, &arguments).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
@@ -202,7 +225,7 @@ impl Shadow {
         }
         let mut attempts = pool::Attempts::default();
         loop {
-            let Ok(lease) = self.pool.lease(&settings::canonical(self.statement_timeout)).await else { return false };
+            let Ok(lease) = self.pool.lease(lock::ROLE, &settings::canonical(self.statement_timeout)).await else { return false };
             let outcome = lease.client().simple_query("SELECT 1").await.map(drop).map_err(ShadowError::from);
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome.is_ok();
@@ -220,7 +243,7 @@ impl Shadow {
             let texts: Vec<Argument> = batch.iter().flatten().map(|value| Argument { format: Format::Text, value: value.clone() }).collect();
             let mut attempts = pool::Attempts::default();
             let values = loop {
-                let lease = self.pool.lease(&preamble).await?;
+                let lease = self.pool.lease(lock::ROLE, &preamble).await?;
                 let outcome = arguments::to_binary(lease.client(), &types, &texts).await;
                 if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                     break outcome?;
@@ -239,10 +262,32 @@ impl Shadow {
         columns_expected: &Description,
         formats: &[Format],
     ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+        self.run_by(lock::ROLE, asker, sql, columns_expected, formats).await
+    }
+
+    /// The same for a statement about the catalogs; `columns_expected` is what [`Self::describe_catalogs`] said of it.
+    pub async fn run_catalogs(
+        &self,
+        asker: &Asker,
+        sql: &str,
+        columns_expected: &Description,
+        formats: &[Format],
+    ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+        self.run_by(self.own_role(asker), asker, sql, columns_expected, formats).await
+    }
+
+    async fn run_by(
+        &self,
+        role: &str,
+        asker: &Asker,
+        sql: &str,
+        columns_expected: &Description,
+        formats: &[Format],
+    ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;
         let mut attempts = pool::Attempts::default();
         loop {
-            let lease = self.pool.lease(&preamble).await?;
+            let lease = self.pool.lease(role, &preamble).await?;
             let outcome = rows::run(lease.client(), sql, columns_expected, formats).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;

@@ -9,46 +9,57 @@ use super::ShadowError;
 use super::ddl::identifier;
 use crate::postgres::{Connected, Engine, cancel, connect};
 
-/// How a session becomes the locked-down role.
+/// How a session becomes one of the locked-down roles.
 #[derive(Debug)]
 pub struct Login {
     config: Config,
-    /// The role to switch to after the login, where one cannot log in as it.
-    switch: Option<String>,
+    way: Way,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Logs in as the role.
+    Direct,
+    /// Logs in as the administrator, then switches.
+    Switched,
 }
 
 impl Login {
     /// Logs in as the role itself: nothing to switch back to.
-    pub fn direct(admin: &Config, role: &str) -> Self {
-        let mut config = admin.clone();
-        config.user(role);
-        Self { config, switch: None }
+    pub fn direct(admin: &Config) -> Self {
+        Self { config: admin.clone(), way: Way::Direct }
     }
 
     /// Logs in as the administrator, with further startup options, and gives up its rights.
-    pub fn switched(admin: &Config, role: &str, options: &str) -> Self {
+    pub fn switched(admin: &Config, options: &str) -> Self {
         let mut config = admin.clone();
         if !options.is_empty() {
             config.options(format!("{} {options}", admin.get_options().unwrap_or_default()));
         }
-        Self { config, switch: Some(identifier(role)) }
+        Self { config, way: Way::Switched }
     }
 
-    async fn open(&self) -> Result<Session, ShadowError> {
-        let connected = connect(&self.config).await?;
-        if let Some(role) = &self.switch
-            && connected.client.batch_execute(&format!("SET SESSION AUTHORIZATION {role}")).await.is_err()
-        {
-            // Only a superuser may change the session's user; a member may still take the role.
-            connected.client.batch_execute(&format!("SET ROLE {role}")).await?;
+    async fn open(&self, role: &str) -> Result<Session, ShadowError> {
+        let mut config = self.config.clone();
+        if self.way == Way::Direct {
+            config.user(role);
         }
-        Ok(Session { connected, preamble: String::new() })
+        let connected = connect(&config).await?;
+        if self.way == Way::Switched {
+            let name = identifier(role);
+            if connected.client.batch_execute(&format!("SET SESSION AUTHORIZATION {name}")).await.is_err() {
+                // Only a superuser may change the session's user; a member may still take the role.
+                connected.client.batch_execute(&format!("SET ROLE {name}")).await?;
+            }
+        }
+        Ok(Session { connected, role: role.to_owned(), preamble: String::new() })
     }
 }
 
 #[derive(Debug)]
 struct Session {
     connected: Connected,
+    role: String,
     /// The settings batch that ran last; empty: unknown.
     preamble: String,
 }
@@ -74,14 +85,14 @@ impl Pool {
         (size.saturating_sub(self.permits.available_permits()), size)
     }
 
-    /// A session under these settings, waiting for a free one.
-    pub async fn lease(&self, preamble: &str) -> Result<Lease<'_>, ShadowError> {
+    /// A session of this role under these settings, waiting for a free one.
+    pub async fn lease(&self, role: &str, preamble: &str) -> Result<Lease<'_>, ShadowError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
         let mut lease = Lease { pool: self, session: None, permit: Some(permit) };
         loop {
-            let (session, is_fresh) = match self.take(preamble) {
+            let (session, is_fresh) = match self.take(role, preamble).await {
                 Some(session) => (session, false),
-                None => (self.login.open().await?, true),
+                None => (self.login.open(role).await?, true),
             };
             let session = lease.session.insert(session);
             if session.preamble == preamble {
@@ -103,12 +114,23 @@ impl Pool {
         }
     }
 
-    /// The session that has these settings already, else the one used last.
-    fn take(&self, preamble: &str) -> Option<Session> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|session| !session.connected.client.is_closed());
-        let at = idle.iter().rposition(|session| session.preamble == preamble).or_else(|| idle.len().checked_sub(1))?;
-        Some(idle.remove(at))
+    /// The role's session that has these settings already, else the one used last. Where it has none, the oldest of the others makes place for one.
+    async fn take(&self, role: &str, preamble: &str) -> Option<Session> {
+        let other = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.retain(|session| !session.connected.client.is_closed());
+            let found = idle.iter().rposition(|session| session.role == role && session.preamble == preamble);
+            if let Some(at) = found.or_else(|| idle.iter().rposition(|session| session.role == role)) {
+                return Some(idle.remove(at));
+            }
+            let leased = (self.size as usize).saturating_sub(self.permits.available_permits());
+            let is_full = idle.len() + leased > self.size as usize;
+            (is_full && !idle.is_empty()).then(|| idle.remove(0))
+        };
+        if let Some(other) = other {
+            other.connected.close().await;
+        }
+        None
     }
 
     /// Waits until no session is in use, closes them all, and keeps new ones out while the permit lives.

@@ -45,6 +45,25 @@ async fn sqlalchemy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn django() {
+    python("django", &["django", "psycopg[binary]"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pandas() {
+    python("pandas", &["pandas", "sqlalchemy", "psycopg[binary]"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn psqlodbc() {
+    let Some(driver) = install::psqlodbc().await else { return };
+    run("psqlodbc", "sh", &["tests/clients/psqlodbc/isql.sh".as_ref(), driver.as_os_str()], &[]).await;
+    let Some(Python(python)) = install::python("pyodbc", &["pyodbc"]).await else { return };
+    let environment = [("PYTHONPATH", "tests/clients".as_ref()), ("DRIVER", driver.as_os_str())];
+    run("psqlodbc", python, &["tests/clients/psqlodbc/test.py".as_ref()], &environment).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn jdbc() {
     let Some(jar) = install::jdbc().await else { return };
     run("jdbc", "java", &["-cp".as_ref(), jar.as_os_str(), "tests/clients/jdbc/Clients.java".as_ref()], &[]).await;

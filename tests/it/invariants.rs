@@ -50,7 +50,6 @@ async fn nothing_private_leaves_but_through_release() {
         "SELECT 1 WHERE EXISTS (SELECT FROM nls.women WHERE woman_id = 1)",
         "SELECT count(*) FROM nls.industries WHERE industry_code IN (SELECT industry_code FROM nls.interviews)",
         "SELECT race FROM nls.women UNION SELECT race FROM nls.women",
-        "SELECT reltuples FROM pg_class WHERE relname = 'women'",
     ] {
         let refused = match parse(sql) {
             Err(_) => continue,
@@ -60,6 +59,9 @@ async fn nothing_private_leaves_but_through_release() {
             panic!("{sql}: {refused:?}")
         };
     }
+    // The catalogs are the shadow's, which has no row of it.
+    let catalogs = "SELECT reltuples > 0, pg_relation_size(oid), (SELECT count(*) FROM pg_stats WHERE tablename = relname) FROM pg_class WHERE relname = 'women'";
+    assert_eq!(veil.rows_as(&Veil::asker(), catalogs).await.unwrap(), ["f|0|0"]);
     assert_eq!(spent(&veil).await, before, "a refusal costs nothing");
 }
 
@@ -149,8 +151,8 @@ async fn refuse_unless_proved() {
     let before = spent(&veil).await;
     for sql in [
         "SELECT sum(pg_sleep(1)::text::int) FROM nls.women",
-        "SELECT count(*) FROM nls.women WHERE md5(race) = 'x'",
-        "SELECT sum(power(birth_year, 9)) FROM nls.women",
+        "SELECT count(*) FROM nls.women WHERE format('%s', race) = 'x'",
+        "SELECT sum(factorial(birth_year)) FROM nls.women",
         "SELECT sum(woman_id) FROM nls.women",
         "SELECT count(DISTINCT race) FROM nls.women",
         "SELECT stddev(hourly_wage) FROM nls.interviews",

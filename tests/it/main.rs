@@ -2,6 +2,7 @@
 
 mod attack;
 mod catalog;
+mod catalogs;
 mod cli;
 mod clients;
 mod corpus;
@@ -14,6 +15,7 @@ mod ledger;
 mod middle;
 mod neighbour;
 mod oracle;
+mod outer;
 mod policy;
 mod postgres;
 mod reuse;
@@ -22,6 +24,7 @@ mod serve;
 mod settings;
 mod shadow;
 mod tidy;
+mod twins;
 mod veil;
 mod views;
 mod wire;

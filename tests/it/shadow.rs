@@ -26,7 +26,16 @@ fn column(name: &str, data_type: Type, not_null: bool) -> Column {
 fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>, key: &str) -> Table {
     let unique_keys =
         vec![UniqueKey { columns: vec![key.to_owned()], primary: true }, UniqueKey { columns: vec!["hidden".to_owned()], primary: false }];
-    Table { oid: 1, schema: schema.to_owned(), name: name.to_owned(), protection, columns, unique_keys, fingerprint: String::new() }
+    Table {
+        oid: 1,
+        schema: schema.to_owned(),
+        name: name.to_owned(),
+        protection,
+        columns,
+        unique_keys,
+        foreign_keys: Vec::new(),
+        fingerprint: String::new(),
+    }
 }
 
 fn unit(path: Vec<Step>, column: &str) -> Protection {
@@ -63,6 +72,7 @@ fn policy() -> Policy {
             data_version: "1".to_owned(),
         },
         roles: Vec::new(),
+        types: Vec::new(),
         tables: vec![
             table("Sales \"x\"", "orders", unit(vec![step], "id"), orders, "id"),
             table("public", "customers", unit(Vec::new(), "id"), customers, "id"),

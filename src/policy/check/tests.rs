@@ -51,6 +51,7 @@ fn catalog() -> Catalog {
         server_encoding: "UTF8".to_owned(),
         database: "d".to_owned(),
         tables: vec![codes, people],
+        types: Vec::new(),
     }
 }
 

@@ -111,6 +111,19 @@ async def errors_transactions_and_cancel():
 
 
 @asyncly
+async def types_are_looked_up():
+    connection = await veiled()
+    await connection.set_type_codec("uuid", schema="pg_catalog", encoder=str, decoder=lambda text: "a " + text)
+    uuid = "00000000-0000-0000-0000-000000000001"
+    same(await connection.fetchval("SELECT 1") , 1)
+    same(await connection.fetchval("SELECT $1::text", uuid), uuid)
+    rows = await connection.fetch("SELECT typname FROM pg_type WHERE oid = any($1::oid[]) ORDER BY 1", [23, 25])
+    same([row["typname"] for row in rows], ["int4", "text"])
+    same([row["relname"] for row in await connection.fetch("SELECT relname FROM pg_class WHERE relname = $1", "women")], ["women"])
+    await connection.close()
+
+
+@asyncly
 async def copies_of_answers_are_postgresqls():
     mine, theirs = await veiled(), await asyncpg.connect(host=HOST, port=DIRECT, user="postgres", database=DATABASE)
     for options in [{}, dict(format="csv", header=True, delimiter=";"), dict(format="binary"), dict(null="nil", delimiter="|")]:

@@ -231,6 +231,19 @@ def cancelled(connection, sql):
 
 
 @check
+def types_are_looked_up():
+    from psycopg.types import TypeInfo
+    from psycopg.types.enum import EnumInfo
+
+    with veiled() as connection:
+        same(TypeInfo.fetch(connection, "hstore"), None)
+        same(EnumInfo.fetch(connection, "nothing"), None)
+        same(TypeInfo.fetch(connection, "numeric").oid, 1700)
+        rows = connection.execute("SELECT relname FROM pg_catalog.pg_class WHERE oid = %s::regclass", ["nls.women"]).fetchall()
+        same(rows, [("women",)])
+
+
+@check
 def a_working_statement_is_cancelled():
     with veiled() as connection, direct() as real:
         before = real.execute("SELECT now()").fetchone()[0]

@@ -86,7 +86,21 @@ SELECT count(*) FROM nls.industries n LEFT JOIN nls.interviews i USING (industry
 -- functions that read more than their arguments
 SELECT count(*), query_to_xml('select * from nls.women', true, false, '') FROM nls.women
 SELECT set_config('search_path', 'nls', false)
-SELECT current_setting('is_superuser')
+SELECT current_setting('data_directory')
+SELECT current_setting('hba_file', false), version()
+SELECT set_config('role', 'postgres', false), current_schema()
+SELECT * FROM pg_authid
+SELECT * FROM pg_catalog.pg_shadow
+SELECT * FROM pg_class c JOIN nls.women w ON true
+SELECT count(*), (SELECT reltuples FROM pg_class WHERE relname = 'women') FROM nls.women
+SELECT query_to_xml('SELECT 1', true, true, '') FROM pg_class
+SELECT pg_terminate_backend(1), current_schema()
+SELECT nextval('x') FROM pg_class
+SELECT lo_creat(1) FROM pg_namespace
+SELECT pg_notify('a', 'b') FROM pg_type
+SELECT pg_advisory_lock(1) FROM pg_type
+SELECT txid_current(), current_schema()
+SELECT format('%1000000000s', relname) FROM pg_class
 SELECT pg_read_file('/etc/passwd')
 SELECT pg_sleep(1)
 SELECT pg_catalog.pg_sleep(1)
@@ -96,22 +110,16 @@ SELECT dblink('host=localhost', 'select 1')
 SELECT nextval('x')
 SELECT random()
 SELECT * FROM pg_ls_dir('.')
-SELECT * FROM pg_stat_activity
-SELECT * FROM pg_catalog.pg_stats
-SELECT * FROM information_schema.columns
-SELECT 'nls.women'::regclass
-SELECT CAST('nls.women' AS pg_catalog.regclass)
 SELECT regclass 'nls.women'
 SELECT '{nls.women}'::regclass[]
-SELECT to_regclass('nls.women')
 SELECT count(*) FROM nls.women WHERE random() < 0.5
 SELECT count(*) FROM nls.women WHERE pg_sleep(birth_year) IS NULL
 SELECT count(*) FROM nls.women WHERE race LIKE 'a\'
 SELECT count(*) FROM nls.women WHERE race LIKE race
 SELECT count(*) FROM nls.women WHERE race ~ '(a*)*b'
-SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'a%'
-SELECT count(*) FROM nls.women WHERE race::int = 1
-SELECT count(*) FROM nls.women WHERE race::date = current_date
+SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'a!%' ESCAPE '!'
+SELECT count(*) FROM nls.women WHERE race::json IS NULL
+SELECT count(*) FROM nls.women WHERE race::interval IS NULL
 SELECT sum(power(birth_year, 100)) FROM nls.women
 SELECT sum(woman_id) FROM nls.women
 -- what changes or locks

@@ -31,6 +31,15 @@ pub async fn jdbc() -> Option<PathBuf> {
     apt("pgJDBC", &["libpostgresql-jdbc-java"], || jar.exists().then(|| jar.to_owned())).await
 }
 
+/// The driver's library, and unixODBC to load it.
+pub async fn psqlodbc() -> Option<PathBuf> {
+    let library = || {
+        let folders = std::fs::read_dir("/usr/lib").ok()?.filter_map(|folder| Some(folder.ok()?.path().join("odbc/psqlodbcw.so")));
+        folders.into_iter().find(|path| path.exists()).filter(|_| on_path("isql").is_some())
+    };
+    apt("psqlODBC", &["odbc-postgresql", "unixodbc"], library).await
+}
+
 /// A virtual environment with these packages, kept for the next run.
 pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
     let directory = cache(&format!("python-{name}"));

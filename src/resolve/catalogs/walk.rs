@@ -1,0 +1,282 @@
+//! Lets a catalog statement through node by node, and puts in place what the client is to see.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast;
+
+use super::super::naming::column_name;
+use super::super::open::plain_alias;
+use super::super::scope::{name_of, names_of};
+use super::fold::{fold, literal};
+use super::survey::{SCHEMAS, is_catalog_relation};
+use super::{Facts, names};
+use crate::parse::{Statement, parse};
+use crate::refusal::{Refusal, sqlstate};
+
+pub(super) struct Walk<'a> {
+    pub(super) facts: &'a Facts,
+}
+
+impl ast::VisitorMut for Walk<'_> {
+    type Break = Refusal;
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Refusal> {
+        let ast::Query { with, body, order_by: _, limit_clause: _, fetch: _, locks, for_clause, settings, format_clause, pipe_operators } = query;
+        if with.iter().flat_map(|with| &with.cte_tables).any(|table| name_of(&table.alias.name).is_ok_and(|name| is_catalog_relation(&name))) {
+            return ControlFlow::Break(unsupported("a WITH query that bears a catalog's name"));
+        }
+        if !locks.is_empty() {
+            return ControlFlow::Break(Refusal::denied("FOR UPDATE and FOR SHARE are not allowed").detail("pgveil answers read-only queries."));
+        }
+        if for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() {
+            return ControlFlow::Break(unsupported("this clause"));
+        }
+        flow(check_body(body))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<Refusal> {
+        if let Err(refusal) = check_select(select) {
+            return ControlFlow::Break(refusal);
+        }
+        for item in &mut select.projection {
+            // What is put in a function's place keeps its column's name.
+            if let ast::SelectItem::UnnamedExpr(expr) = item
+                && matches!(fold(expr, self.facts), Ok(Some(_)))
+            {
+                let alias = ast::Ident::with_quote('"', column_name(expr));
+                *item = ast::SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<Refusal> {
+        flow(check_factor(factor))
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<Refusal> {
+        flow(narrow(factor))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
+        flow(check_expr(expr))
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
+        flow(fold(expr, self.facts).map(|folded| {
+            if let Some(value) = folded {
+                *expr = value;
+            }
+        }))
+    }
+
+    fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<Refusal> {
+        use ast::Value as V;
+        match value.value {
+            V::Number(..) | V::SingleQuotedString(_) | V::EscapedStringLiteral(_) | V::Boolean(_) | V::Null | V::Placeholder(_) => {
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Break(unsupported("this form of constant")),
+        }
+    }
+}
+
+fn flow(outcome: Result<(), Refusal>) -> ControlFlow<Refusal> {
+    outcome.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+}
+
+fn unsupported(construct: &str) -> Refusal {
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{construct} is not supported over the system catalogs"))
+}
+
+fn check_body(body: &ast::SetExpr) -> Result<(), Refusal> {
+    match body {
+        ast::SetExpr::Select(_) | ast::SetExpr::Query(_) | ast::SetExpr::Values(_) => Ok(()),
+        ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
+            check_body(left)?;
+            check_body(right)
+        }
+        ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
+            Err(Refusal::denied("statements that change data are not allowed").detail("pgveil answers SELECT queries only."))
+        }
+        ast::SetExpr::Table(_) => Err(unsupported("TABLE")),
+    }
+}
+
+fn check_select(select: &ast::Select) -> Result<(), Refusal> {
+    let ast::Select {
+        select_token: _,
+        optimizer_hints,
+        distinct: _,
+        select_modifiers,
+        top,
+        top_before_distinct: _,
+        projection: _,
+        exclude,
+        into,
+        from: _,
+        lateral_views,
+        prewhere,
+        selection: _,
+        connect_by,
+        group_by: _,
+        cluster_by,
+        distribute_by,
+        sort_by,
+        having: _,
+        named_window: _,
+        qualify,
+        window_before_qualify: _,
+        value_table_mode,
+        flavor,
+    } = select;
+    if into.is_some() {
+        return Err(Refusal::denied("SELECT INTO is not allowed").detail("pgveil answers read-only queries."));
+    }
+    let foreign = select_modifiers.is_some() || top.is_some() || exclude.is_some() || prewhere.is_some() || qualify.is_some();
+    let foreign = foreign || value_table_mode.is_some() || *flavor != ast::SelectFlavor::Standard || !optimizer_hints.is_empty();
+    let foreign = foreign || !lateral_views.is_empty() || !connect_by.is_empty() || !cluster_by.is_empty();
+    if foreign || !distribute_by.is_empty() || !sort_by.is_empty() {
+        return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this clause is not part of PostgreSQL's SELECT"));
+    }
+    Ok(())
+}
+
+fn check_factor(factor: &ast::TableFactor) -> Result<(), Refusal> {
+    match factor {
+        ast::TableFactor::Table {
+            name,
+            alias: _,
+            args,
+            with_hints,
+            version: None,
+            with_ordinality: _,
+            partitions,
+            json_path: None,
+            sample: None,
+            index_hints,
+        } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match args {
+            Some(ast::TableFunctionArgs { args: _, settings: None }) => check_function(name),
+            Some(ast::TableFunctionArgs { args: _, settings: Some(_) }) => Err(unsupported("SETTINGS")),
+            None => check_relation(name),
+        },
+        ast::TableFactor::Function { lateral: _, name, args: _, with_ordinality: _, alias: _ } => check_function(name),
+        ast::TableFactor::Derived { lateral: _, subquery: _, alias: _, sample: None }
+        | ast::TableFactor::UNNEST { alias: _, array_exprs: _, with_offset: false, with_offset_alias: None, with_ordinality: _ }
+        | ast::TableFactor::NestedJoin { table_with_joins: _, alias: _ } => Ok(()),
+        _ => Err(unsupported("this kind of FROM item")),
+    }
+}
+
+/// Names that are neither listed nor PostgreSQL's are left to the shadow, which says that they do not exist.
+fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
+    let names = names_of(name)?;
+    let refused = match names.as_slice() {
+        [schema, relation] if schema == "pg_catalog" => !is_catalog_relation(relation),
+        [relation] => relation.starts_with("pg_") && !is_catalog_relation(relation),
+        [_, _] => false,
+        _ => {
+            return Err(Refusal::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                format!("cross-database references are not implemented: \"{}\"", names.join(".")),
+            ));
+        }
+    };
+    if refused {
+        return Err(Refusal::denied(format!("permission denied for table {}", names.last().map_or("", String::as_str)))
+            .detail("Catalogs that tell of the schema are offered; those that tell of the server, its files, sessions and secrets are not."));
+    }
+    Ok(())
+}
+
+fn check_function(name: &ast::ObjectName) -> Result<(), Refusal> {
+    let names = names_of(name)?;
+    let listed = |function: &String| {
+        let function = function.as_str();
+        names::SYSTEM.binary_search(&function).is_ok() || names::ORDINARY.binary_search(&function).is_ok()
+    };
+    let offered = match names.as_slice() {
+        [schema, function] => SCHEMAS.contains(&schema.as_str()) && listed(function),
+        [function] => listed(function),
+        _ => false,
+    };
+    if offered {
+        return Ok(());
+    }
+    Err(Refusal::denied(format!("permission denied for function {}", names.last().map_or("", String::as_str)))
+        .detail("Statements about the catalogs may call functions that read the schema or compute with values, and no others."))
+}
+
+/// A width in the pattern of `format` could ask for a gigabyte.
+fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result<(), Refusal> {
+    if names_of(name)?.last().is_none_or(|name| name != "format") {
+        return Ok(());
+    }
+    let pattern = match args {
+        ast::FunctionArguments::List(list) => match list.args.first() {
+            Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr))) => literal(expr),
+            Some(_) | None => None,
+        },
+        ast::FunctionArguments::None | ast::FunctionArguments::Subquery(_) => None,
+    };
+    let plain = pattern.is_some_and(|pattern| pattern.replace("%%", "").split('%').skip(1).all(|piece| piece.starts_with(['s', 'I', 'L'])));
+    if plain { Ok(()) } else { Err(unsupported("format with another pattern than constants with %s, %I and %L")) }
+}
+
+/// A relation of which the client sees its own part becomes that part, under the same name.
+fn narrow(factor: &mut ast::TableFactor) -> Result<(), Refusal> {
+    let ast::TableFactor::Table { name, alias, args: None, .. } = factor else { return Ok(()) };
+    let names = names_of(name)?;
+    let relation = match names.as_slice() {
+        [schema, relation] if schema == "pg_catalog" => relation.as_str(),
+        [relation] => relation.as_str(),
+        _ => return Ok(()),
+    };
+    let text = match names::NARROWED.iter().find(|(narrowed, _)| *narrowed == relation) {
+        Some((_, text)) => (*text).to_owned(),
+        None if relation == "pg_settings" => settings_shown(),
+        None => return Ok(()),
+    };
+    let statements = parse(&text)?;
+    let [Statement::Query(query)] = statements.as_slice() else { return Err(unsupported(relation)) };
+    let alias = alias.clone().unwrap_or_else(|| plain_alias(relation));
+    *factor = ast::TableFactor::Derived { lateral: false, subquery: query.0.clone(), alias: Some(alias), sample: None };
+    Ok(())
+}
+
+fn settings_shown() -> String {
+    let list: Vec<String> = names::SETTINGS.iter().chain(&names::VERSIONS).map(|name| format!("'{name}'")).collect();
+    format!("SELECT * FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) IN ({})", list.join(", "))
+}
+
+fn check_expr(expr: &ast::Expr) -> Result<(), Refusal> {
+    use ast::Expr as E;
+    match expr {
+        E::Function(ast::Function {
+            name,
+            uses_odbc_syntax: false,
+            parameters: ast::FunctionArguments::None,
+            args,
+            within_group: _,
+            filter: _,
+            null_treatment: None,
+            over: _,
+        }) => {
+            check_function(name)?;
+            check_format(name, args)
+        }
+        E::Identifier(_) | E::CompoundIdentifier(_) | E::CompoundFieldAccess { .. } | E::Value(_) | E::TypedString(_) | E::Interval(_) => Ok(()),
+        E::Nested(_) | E::Cast { format: None, .. } | E::AtTimeZone { .. } | E::Collate { .. } | E::UnaryOp { .. } | E::BinaryOp { .. } => Ok(()),
+        E::IsNull(_) | E::IsNotNull(_) | E::IsTrue(_) | E::IsNotTrue(_) | E::IsFalse(_) | E::IsNotFalse(_) | E::IsUnknown(_) | E::IsNotUnknown(_) => {
+            Ok(())
+        }
+        E::IsDistinctFrom(..) | E::IsNotDistinctFrom(..) | E::Between { .. } | E::InList { .. } | E::InSubquery { .. } => Ok(()),
+        E::Like { any: false, .. } | E::ILike { any: false, .. } | E::SimilarTo { .. } | E::AnyOp { .. } | E::AllOp { .. } => Ok(()),
+        E::Case { .. } | E::Exists { .. } | E::Subquery(_) | E::Tuple(_) | E::Array(_) | E::Wildcard(_) | E::QualifiedWildcard(..) => Ok(()),
+        E::Extract { .. } | E::Ceil { .. } | E::Floor { .. } | E::Position { .. } | E::Substring { .. } | E::Trim { .. } | E::Overlay { .. } => {
+            Ok(())
+        }
+        E::GroupingSets(_) | E::Cube(_) | E::Rollup(_) | E::JsonAccess { .. } => Ok(()),
+        _ => Err(unsupported("this form of expression")),
+    }
+}
