@@ -10,17 +10,19 @@
 //!     [`shadow::Shadow::normalize_arguments`] has PostgreSQL read them, [`parse::Query::bind`] puts them in. [`shadow::Shadow::describe`] asks PostgreSQL for the names
 //!     and types of the answer's columns, in a second database that holds no private row.
 //!  2. [`resolve::resolve`]: names and types, by the policy's own catalog: what the policy hides does not exist. It cuts the statement: what reads private rows
-//!     becomes *releases* in our own small relation tree, the rest stays SQL, the *outer query*, over the releases' results.
+//!     becomes *releases* in our own small relation tree, the rest stays SQL, the *outer query*, over the releases' results. What a release reads of other
+//!     releases (`hourly_wage > (SELECT avg(hourly_wage) FROM …)`) is a *middle query* between them.
 //!  3. [`analyze::analyze`]: every relation gets a label, and each release a lineage (which columns are the privacy unit), a rule for each group key and a range for
 //!     each summed value. Here the path `interviews → women` is joined in and the join on `woman_id` is proved to keep units apart.
 //!  4. [`rewrite::rewrite`]: aggregates become one vector of integer coordinates; `price` chooses mechanism and noise and says what they cost; `levels` emits the
 //!     statement that clips each woman's part before it is summed. The [`rewrite::Plan`] is pure: Parse, Describe and EXPLAIN stop here, at no cost.
 //!     [`finish::shape`] lets PostgreSQL confirm that the outer query has the promised types.
-//!  5. [`ledger::Ledger::debit`] writes the loss to the role's and the owner's account and syncs it to disk, or refuses. Only then is there a [`ledger::Charge`].
-//!     `Snapshot::run` in [`execute`] takes it by reference, runs the statements in one read-only snapshot whose catalog was compared with the plan's,
-//!     and gives [`execute::Sealed`] rows.
-//!  6. [`release::release`] takes the charge by value, opens the rows, adds a fresh draw of exact integer noise to every coordinate of every group, drops groups below
-//!     their threshold and decodes: [`release::Released`].
+//!  5. Releases that the role holds already are recalled from the ledger, and are free. For the rest [`ledger::Ledger::purchase`] writes the loss to the role's and the
+//!     owner's account and syncs it to disk, or refuses. Only then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference, runs one
+//!     release's statement in the plan's one read-only snapshot, whose catalog was compared with the plan's, and gives [`execute::Sealed`] rows.
+//!  6. [`release::Releasing`] holds the charge by value, opens the rows, adds a fresh draw of exact integer noise to every coordinate of every group, drops groups
+//!     below their threshold and decodes: [`release::Released`]. The ledger keeps it before anything is made of it; then the next release may read it, by a middle
+//!     query that the shadow runs and whose rows are bound as constants.
 //!  7. [`finish::finish`] puts the released rows under the outer query as constants, and [`shadow::Shadow::run`] runs it: `ORDER BY 2` sorts noisy averages,
 //!     in PostgreSQL's own arithmetic. The wire sends rows, and a notice with what it cost.
 //!
@@ -64,6 +66,8 @@
 //! | clip | bounding what a unit adds, by value and by norm | truncate, sanitise |
 //! | lattice | the integers that stand for a value's range | grid, quantum |
 //! | loss | what a release costs, in epsilon, rho, mu² and delta | cost, spend |
+//! | middle query | the analyst's SQL between two releases: over released and public rows, its own rows constants of a later release | stage, step |
+//! | recall | to show an answer again that the role has paid for | cache |
 //! | charge | the receipt of a durable debit | token, ticket |
 //! | account, cap, budget | where losses add up, the most they may, and how the owner wrote that | quota |
 //! | refuse | to answer with a reason, without touching data | fail, reject, block |
@@ -73,6 +77,7 @@
 //! | fingerprint | a digest of a plan, or of a table's definition | hash, checksum |
 //! | resolve | to give names their meaning (*bind* is the protocol's word for parameters) | bind |
 
+pub mod admin;
 pub mod analyze;
 pub mod catalog;
 pub mod cli;

@@ -3,6 +3,7 @@
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
+pub use crate::resolve::literal::MICROS_PER_DAY;
 use crate::resolve::literal::integer_range;
 
 /// Magnitude to which numeric values without tighter bounds are clamped at the scan and after operations that may leave it.
@@ -11,7 +12,6 @@ pub const NUMERIC_MAX: f64 = 1e30;
 pub const FLOAT_MAX: f64 = 1e100;
 /// 0001-01-01 and 9999-12-31 in days from 2000-01-01.
 pub const DAYS: (i32, i32) = (-730_119, 2_921_939);
-pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// Every number from `lo` to `hi`, both included; infinite ends mean that nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +80,21 @@ pub fn scalar(value: &Scalar) -> Option<f64> {
         Scalar::Decimal(text) => text.parse().ok(),
         Scalar::Date(days) => Some(f64::from(*days)),
         Scalar::Timestamp(micros) => Some(*micros as f64),
-        Scalar::Bool(_) | Scalar::Text(_) => None,
+        Scalar::Bool(_) | Scalar::Text(_) | Scalar::Interval { .. } => None,
+    }
+}
+
+/// Where a constant lies: a number is a point, an interval the microseconds that it may come to.
+pub fn of_constant(value: &Scalar) -> Interval {
+    match value {
+        Scalar::Interval { months, days, micros } => {
+            let hours = |days: f64, per: [f64; 2]| Interval::new((days * per[0]).min(days * per[1]), (days * per[0]).max(days * per[1]));
+            let months = hours(f64::from(*months), [28.0 * 23.0, 31.0 * 25.0]);
+            let days = hours(f64::from(*days), [23.0, 25.0]);
+            let of = |hours: f64| hours * 3.6e9 + *micros as f64;
+            Interval::new(of(months.lo + days.lo), of(months.hi + days.hi))
+        }
+        other => scalar(other).map_or(Interval::ALL, Interval::point),
     }
 }
 
@@ -109,14 +123,10 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
     let a = arguments.first().copied().unwrap_or(Interval::ALL);
     let b = arguments.get(1).copied().unwrap_or(Interval::ALL);
     match function {
-        F::Among => Interval::ALL,
         F::Add => outward(a.lo + b.lo, a.hi + b.hi),
-        F::Subtract | F::DateDifference => outward(a.lo - b.hi, a.hi - b.lo),
-        // Brought back to years 1 to 9999, whatever is added.
-        F::DatePlusDays => dates(a.lo + b.lo, a.hi + b.hi),
-        F::DateMinusDays => dates(a.lo - b.hi, a.hi - b.lo),
+        F::Subtract | F::DateDifference | F::Elapsed => outward(a.lo - b.hi, a.hi - b.lo),
         F::Multiply => multiply(a, b),
-        F::Divide => divide(a, b, result),
+        F::Divide | F::Quotient => divide(a, b, integer_range(result).is_some(), function),
         F::Modulo => modulo(a, b),
         F::Negate => Interval::new(-a.hi, -a.lo),
         F::Abs => Interval::new(if a.contains(0.0) { 0.0 } else { a.lo.abs().min(a.hi.abs()) }, a.magnitude()),
@@ -129,33 +139,138 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
             let unit = 10f64.powf((-b.lo).clamp(0.0, 300.0)).max(1.0);
             if b.lo.is_finite() { outward((a.lo / unit).floor() * unit, (a.hi / unit).ceil() * unit) } else { Interval::ALL }
         }
-        F::SquareRoot => outward(a.lo.max(0.0).sqrt(), a.hi.max(0.0).sqrt()),
-        // The smallest positive float8 is above 1e-324, the smallest numeric that a scan lets through is 1e-16 or its own scale.
-        F::NaturalLog => outward(if a.lo > 0.0 { a.lo.ln() } else { -38_000.0 }, a.hi.max(1e-300).ln()),
-        F::Log10 => outward(if a.lo > 0.0 { a.lo.log10() } else { -17_000.0 }, a.hi.max(1e-300).log10()),
+        F::BitAnd | F::BitOr | F::BitXor | F::BitNot | F::ShiftLeft | F::ShiftRight => bits(function, a, b, result),
         F::WidthBucket => match arguments.get(3) {
             Some(count) => Interval::new(0.0, count.hi + 1.0),
             None => Interval::ALL,
         },
         F::Coalesce | F::Greatest | F::Least => arguments.iter().copied().reduce(Interval::hull).unwrap_or(Interval::ALL),
-        F::NullIf => a,
-        F::Length | F::Position => Interval::new(0.0, 1e6),
-        F::Extract | F::DatePart => Interval::new(-1e6, 1e6),
-        F::DateTrunc => Interval::new(a.lo - 400.0 * MICROS_PER_DAY as f64, a.hi),
+        F::NullIf | F::TrimScale => a,
+        F::SquareRoot | F::CubeRoot | F::NaturalLog | F::Log10 | F::LogBase | F::Exponential | F::Power => curve(function, a, b),
+        F::Sine | F::Cosine | F::Tangent | F::Cotangent | F::ArcSine | F::ArcCosine | F::ArcTangent | F::ArcTangent2 | F::Degrees | F::Radians => {
+            angle(function, a)
+        }
+        F::DatePlusDays | F::DateMinusDays | F::Later | F::Earlier | F::TimesInterval | F::Age | F::AtZone | F::FromEpoch | F::MakeDate => {
+            moment(function, a, b, result)
+        }
+        F::DateTrunc => Interval::new(a.lo - 366_000.0 * MICROS_PER_DAY as f64, a.hi),
+        F::Extract | F::DatePart => Interval::ALL,
+        F::Length | F::OctetLength | F::Position | F::Ascii => Interval::new(0.0, 2e6),
         F::And | F::Or | F::Not | F::IsNull | F::IsNotNull | F::IsTrue | F::IsNotTrue | F::IsFalse | F::IsNotFalse => Interval::ALL,
-        F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Like | F::ILike => Interval::ALL,
-        F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual => Interval::ALL,
-        F::Lower | F::Upper | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => Interval::ALL,
+        F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Among | F::Like | F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => {
+            Interval::ALL
+        }
+        F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Overlaps | F::StartsWith => Interval::ALL,
+        F::Lower | F::Upper | F::Initcap | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => {
+            Interval::ALL
+        }
+        F::SubstringMatching | F::ReplaceMatching | F::Replace | F::Translate | F::SplitPart | F::PadLeft | F::PadRight | F::Repeat => Interval::ALL,
+        F::Reverse | F::Md5 | F::Character | F::Formatted | F::Concatenate | F::Concat | F::ConcatSeparated => Interval::ALL,
     }
 }
 
-fn dates(lo: f64, hi: f64) -> Interval {
-    let (first, last) = (f64::from(DAYS.0), f64::from(DAYS.1));
-    Interval::new(if lo.is_nan() { first } else { lo.clamp(first, last) }, if hi.is_nan() { last } else { hi.clamp(first, last) })
+/// Roots, logarithms, exponentials and powers, all monotone where they are defined.
+fn curve(function: Function, a: Interval, b: Interval) -> Interval {
+    use Function as F;
+    match function {
+        F::SquareRoot => outward(a.lo.max(0.0).sqrt(), a.hi.max(0.0).sqrt()),
+        F::CubeRoot => loose(a.lo.cbrt(), a.hi.cbrt()),
+        // The smallest positive float8 is above 1e-324, the smallest numeric that a scan lets through is 1e-16 or its own scale.
+        F::NaturalLog => outward(if a.lo > 0.0 { a.lo.ln() } else { -38_000.0 }, a.hi.max(1e-300).ln()),
+        F::Log10 => outward(if a.lo > 0.0 { a.lo.log10() } else { -17_000.0 }, a.hi.max(1e-300).log10()),
+        F::LogBase => {
+            let natural = curve(F::NaturalLog, b, b);
+            let base = a.lo.ln();
+            if a.lo == a.hi && base.is_finite() && base != 0.0 { natural.corners(Interval::point(base), |x, y| x / y) } else { Interval::ALL }
+        }
+        F::Exponential => loose(a.lo.exp(), a.hi.exp()),
+        _ if b.lo == b.hi => power_of(a, b.lo),
+        _ if a.lo == a.hi && a.lo > 0.0 => {
+            let ends = [a.lo.powf(b.lo), a.lo.powf(b.hi)];
+            loose(ends[0].min(ends[1]), ends[0].max(ends[1]))
+        }
+        _ => Interval::ALL,
+    }
+}
+
+/// `x ^ exponent`. Even powers turn at zero; negative ones have a pole there.
+fn power_of(a: Interval, exponent: f64) -> Interval {
+    let is_whole = exponent.fract() == 0.0;
+    let base = if is_whole { a } else { Interval::new(a.lo.max(0.0), a.hi.max(0.0)) };
+    if exponent < 0.0 && base.contains(0.0) {
+        return Interval::ALL;
+    }
+    let ends = [base.lo.powf(exponent), base.hi.powf(exponent)];
+    let (lo, hi) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+    let turns = base.contains(0.0) && exponent > 0.0 && exponent % 2.0 == 0.0;
+    loose(if turns { 0.0 } else { lo }, hi)
+}
+
+/// A library's last digits may differ from another's.
+fn loose(lo: f64, hi: f64) -> Interval {
+    let wider = |v: f64| if v.fract() == 0.0 && v.abs() < 9e15 { 0.0 } else { v.abs() * 1e-12 };
+    Interval::new(lo - wider(lo), hi + wider(hi))
+}
+
+fn angle(function: Function, a: Interval) -> Interval {
+    use Function as F;
+    match function {
+        F::Sine | F::Cosine => Interval::new(-1.0, 1.0),
+        F::ArcSine | F::ArcCosine | F::ArcTangent | F::ArcTangent2 => Interval::new(-3.15, 3.15),
+        F::Degrees => loose(a.lo.to_degrees(), a.hi.to_degrees()),
+        F::Radians => loose(a.lo.to_radians(), a.hi.to_radians()),
+        _ => Interval::ALL,
+    }
+}
+
+fn bits(function: Function, a: Interval, b: Interval, result: &Type) -> Interval {
+    let whole = of_type(result);
+    match function {
+        Function::BitAnd if a.lo >= 0.0 && b.lo >= 0.0 => Interval::new(0.0, a.hi.min(b.hi)),
+        Function::BitAnd if a.lo >= 0.0 => Interval::new(0.0, a.hi),
+        Function::BitAnd if b.lo >= 0.0 => Interval::new(0.0, b.hi),
+        Function::BitOr | Function::BitXor if a.lo >= 0.0 && b.lo >= 0.0 => {
+            let power = (a.hi.max(b.hi) + 1.0).log2().ceil().exp2();
+            Interval::new(0.0, power.min(whole.hi))
+        }
+        Function::BitNot => Interval::new(-a.hi - 1.0, -a.lo - 1.0),
+        Function::ShiftRight if a.lo >= 0.0 => Interval::new(0.0, a.hi),
+        _ => whole,
+    }
+}
+
+/// Dates and timestamps that are moved or made, and the times between them.
+fn moment(function: Function, a: Interval, b: Interval, result: &Type) -> Interval {
+    use Function as F;
+    let limit = of_type(result);
+    let day = MICROS_PER_DAY as f64;
+    match function {
+        // Brought back to years 1 to 9999, whatever is added.
+        F::DatePlusDays | F::Later => within(a.lo + b.lo, a.hi + b.hi, limit),
+        F::DateMinusDays | F::Earlier => within(a.lo - b.hi, a.hi - b.lo, limit),
+        F::TimesInterval => multiply(a, b),
+        // Years and months count for more or less than the days in them.
+        F::Age => {
+            let span = Interval::new(a.lo - b.hi, a.hi - b.lo);
+            let slack = |v: f64| v.abs() * 0.04 + 2.0 * day;
+            Interval::new(span.lo - slack(span.lo), span.hi + slack(span.hi))
+        }
+        F::AtZone => Interval::new(b.lo - day, b.hi + day),
+        F::FromEpoch => {
+            let micros = |seconds: f64| (seconds - 946_684_800.0) * 1e6;
+            within(micros(a.lo) - 1e6, micros(a.hi) + 1e6, limit)
+        }
+        _ => limit,
+    }
+}
+
+fn within(lo: f64, hi: f64, limit: Interval) -> Interval {
+    let clamp = |v: f64, otherwise: f64| if v.is_nan() { otherwise } else { v.clamp(limit.lo, limit.hi) };
+    Interval::new(clamp(lo, limit.lo), clamp(hi, limit.hi))
 }
 
 /// The year of a date in days, or of a timestamp in microseconds; no further than the calendar's arithmetic goes.
-pub fn year(value: f64, data_type: &Type) -> i32 {
+fn year(value: f64, data_type: &Type) -> i32 {
     let per_day = if *data_type == Type::Date { 1.0 } else { MICROS_PER_DAY as f64 };
     crate::resolve::literal::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
 }
@@ -164,15 +279,14 @@ fn multiply(a: Interval, b: Interval) -> Interval {
     a.corners(b, |x, y| if x == 0.0 || y == 0.0 { 0.0 } else { x * y })
 }
 
-fn divide(a: Interval, b: Interval, result: &Type) -> Interval {
-    let integer = integer_range(result).is_some();
+fn divide(a: Interval, b: Interval, of_integers: bool, function: Function) -> Interval {
     if b.contains(0.0) {
         // A non-zero integer divisor has magnitude at least 1; any other may be as small as the clamp allows.
-        let reach = if integer { a.magnitude() } else { f64::INFINITY };
+        let reach = if of_integers { a.magnitude() } else { f64::INFINITY };
         return Interval::new(-reach, reach);
     }
     let quotient = a.corners(b, |x, y| x / y);
-    if integer { Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi) } else { quotient }
+    if of_integers || function == Function::Quotient { Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi) } else { quotient }
 }
 
 fn modulo(a: Interval, b: Interval) -> Interval {
@@ -180,13 +294,21 @@ fn modulo(a: Interval, b: Interval) -> Interval {
     Interval::new(if a.lo >= 0.0 { 0.0 } else { -reach }, if a.hi <= 0.0 { 0.0 } else { reach })
 }
 
-/// The interval of a date part, where it is narrower than its type.
-pub fn date_part(field: &str, years: Option<(i32, i32)>) -> Interval {
+/// The interval of a field of a date, timestamp or interval; [`Interval::ALL`] where nothing is known.
+pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
+    if *data_type == Type::Interval {
+        return interval_part(field, operand);
+    }
+    let years = operand.is_finite().then(|| (f64::from(year(operand.lo, data_type)), f64::from(year(operand.hi, data_type))));
+    let by_years = |length: f64| match years {
+        Some((first, last)) => Interval::new(((first - 1.0) / length).floor(), ((last + 1.0) / length).ceil()),
+        None => Interval::new(-1.0, 10_000.0 / length + 1.0),
+    };
     match field {
-        "year" | "isoyear" => match years {
-            Some((first, last)) => Interval::new(f64::from(first - 1), f64::from(last + 1)),
-            None => Interval::new(0.0, 10_000.0),
-        },
+        "year" | "isoyear" => by_years(1.0),
+        "decade" => by_years(10.0),
+        "century" => by_years(100.0),
+        "millennium" => by_years(1000.0),
         "quarter" => Interval::new(1.0, 4.0),
         "month" => Interval::new(1.0, 12.0),
         "week" => Interval::new(1.0, 53.0),
@@ -194,9 +316,38 @@ pub fn date_part(field: &str, years: Option<(i32, i32)>) -> Interval {
         "hour" => Interval::new(0.0, 23.0),
         "minute" => Interval::new(0.0, 59.0),
         "second" => Interval::new(0.0, 60.0),
+        "millisecond" => Interval::new(0.0, 60_000.0),
+        "microsecond" => Interval::new(0.0, 6e7),
         "dow" => Interval::new(0.0, 6.0),
         "isodow" => Interval::new(1.0, 7.0),
         "doy" => Interval::new(1.0, 366.0),
-        _ => Interval::new(-1e6, 1e6),
+        "epoch" => {
+            let per_second = if *data_type == Type::Date { 1.0 / 86_400.0 } else { 1e6 };
+            outward(operand.lo / per_second + 946_684_800.0, operand.hi / per_second + 946_684_800.0)
+        }
+        _ => Interval::ALL,
+    }
+}
+
+/// The same of an interval, whose microseconds lie in `span`.
+fn interval_part(field: &str, span: Interval) -> Interval {
+    if !span.is_finite() {
+        return Interval::ALL;
+    }
+    let by = |micros: f64| Interval::new((span.lo / micros).floor().min(0.0), (span.hi / micros).ceil().max(0.0));
+    let day = MICROS_PER_DAY as f64;
+    match field {
+        "epoch" => outward(span.lo / 1e6, span.hi / 1e6),
+        "year" => by(360.0 * day),
+        "decade" | "century" | "millennium" => by(3600.0 * day),
+        "quarter" => Interval::new(-4.0, 4.0),
+        "month" => Interval::new(-11.0, 11.0),
+        "day" => by(23.0 * 3.6e9),
+        "hour" => by(3.6e9),
+        "minute" => Interval::new(-59.0, 59.0),
+        "second" => Interval::new(-60.0, 60.0),
+        "millisecond" => Interval::new(-60_000.0, 60_000.0),
+        "microsecond" => Interval::new(-6e7, 6e7),
+        _ => Interval::ALL,
     }
 }

@@ -1,11 +1,12 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
-use super::evaluate::evaluate;
 use super::interval::MICROS_PER_DAY;
+use super::parts::Listed;
 use crate::catalog::Type;
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::catalogue::Function;
+use crate::resolve::catalogue::{Function, Rule, rule};
+use crate::resolve::evaluate::{NotEvaluable, evaluate, float_text};
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
@@ -73,7 +74,10 @@ impl Keys<'_> {
         if let Some(branches) = constant_branches(expr) {
             return Some(branches);
         }
-        let by_values = self.by_values(expr);
+        let by_values = self.by_values(expr, &[]).or_else(|| {
+            let (stepped, parts) = self.stepped(expr);
+            if parts.is_empty() { None } else { self.by_values(&stepped, &parts) }
+        });
         if by_values.is_some() {
             return by_values;
         }
@@ -97,12 +101,16 @@ impl Keys<'_> {
         }
     }
 
-    /// Every value the expression takes over the listed values of its columns that meet the conditions on them.
-    fn by_values(&self, expr: &Expr) -> Option<Vec<Option<Scalar>>> {
+    /// Every value the expression takes over the listed values of its columns that meet the conditions on them; `parts` stand for columns of their own.
+    fn by_values(&self, expr: &Expr, parts: &[Listed]) -> Option<Vec<Option<Scalar>>> {
         let columns = expr.columns();
         let mut assignments: Vec<Vec<(ColumnId, Option<Scalar>)>> = vec![Vec::new()];
         for id in columns {
-            let values = if self.is_timestamp(id) { self.days(id, expr)? } else { self.column_values(id)? };
+            let values = match parts.iter().find(|(part, _)| *part == id) {
+                Some((_, values)) => values.clone(),
+                None if self.is_timestamp(id) => self.days(id, expr)?,
+                None => self.column_values(id)?,
+            };
             if assignments.len().saturating_mul(values.len()) > VALUES_MAX {
                 return None;
             }
@@ -137,8 +145,8 @@ impl Keys<'_> {
         let listed = match (&column.domain, &column.bounds, &column.data_type) {
             (Some(values), _, _) => values.clone(),
             (None, _, Type::Bool) => vec![Scalar::Bool(false), Scalar::Bool(true)],
-            (None, Some(bounds), data_type) => between(bounds, data_type)?,
-            (None, None, _) => return None,
+            (None, Some(bounds), data_type) => between(bounds, data_type).or_else(|| self.asked_for(id))?,
+            (None, None, _) => self.asked_for(id)?,
         };
         let mut values: Vec<Option<Scalar>> = listed.into_iter().map(Some).collect();
         if info.nullable || self.null_extended.contains(&id) {
@@ -148,18 +156,51 @@ impl Keys<'_> {
         Some(values)
     }
 
+    /// Values of a column that the query itself lists: `x IN (1, 2)`, `x = 'a'`, or whole numbers and days between conditions.
+    fn asked_for(&self, id: ColumnId) -> Option<Vec<Scalar>> {
+        let data_type = &self.columns[id.0 as usize].data_type;
+        let is_text = matches!(data_type, Type::Text | Type::Varchar(_));
+        let is_subject = |e: &Expr| match &e.node {
+            Node::Cast(inner) => is_text && e.data_type == Type::Text && inner.as_column() == Some(id),
+            _ => e.as_column() == Some(id),
+        };
+        let listed = self.conditions.iter().find_map(|condition| match &condition.node {
+            Node::Call { function: Function::In, arguments } | Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
+                [subject, list @ ..] if is_subject(subject) => list.iter().map(|e| e.as_literal().cloned()).collect::<Option<Vec<_>>>(),
+                _ => None,
+            },
+            _ => None,
+        });
+        let is_of_type = |value: &Scalar| match value {
+            Scalar::Int(_) => matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8),
+            Scalar::Decimal(_) => matches!(data_type, Type::Numeric(_)),
+            Scalar::Text(_) => is_text && self.is_deterministic(id),
+            Scalar::Date(_) => *data_type == Type::Date,
+            Scalar::Bool(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => false,
+        };
+        if let Some(values) = listed.filter(|values| values.iter().all(is_of_type)) {
+            return Some(values);
+        }
+        let between = super::parts::whole(self.range(&Expr::column(id, data_type.clone())))?;
+        match data_type {
+            Type::Int2 | Type::Int4 | Type::Int8 => Some(between.map(Scalar::Int).collect()),
+            Type::Date => between.map(|day| i32::try_from(day).ok().map(Scalar::Date)).collect(),
+            _ => None,
+        }
+    }
+
     fn is_timestamp(&self, id: ColumnId) -> bool {
-        self.columns[id.0 as usize].data_type == Type::Timestamp
+        matches!(self.columns[id.0 as usize].data_type, Type::Timestamp | Type::Timestamptz)
     }
 
     /// The first instant of every day of a bounded timestamp, for an expression that tells instants apart by their day at most.
     fn days(&self, id: ColumnId, expr: &Expr) -> Option<Vec<Option<Scalar>>> {
         let info = &self.columns[id.0 as usize];
-        let (table, position) = info.origin?;
-        let bounds = self.policy.tables[table.0].columns[position].bounds.as_ref()?;
-        let (Scalar::Timestamp(lo), Scalar::Timestamp(hi)) = (&bounds.lower, &bounds.upper) else { return None };
-        let (first, last) = (lo.div_euclid(MICROS_PER_DAY), hi.div_euclid(MICROS_PER_DAY));
-        if !day_grained(expr, id) || last - first >= VALUES_MAX as i64 {
+        info.origin?;
+        let range = self.range(&Expr::column(id, info.data_type.clone()));
+        let day = |micros: f64| (micros / MICROS_PER_DAY as f64).floor() as i64;
+        let (first, last) = (day(range.lo), day(range.hi));
+        if !day_grained(expr, id) || !range.is_finite() || last - first >= VALUES_MAX as i64 {
             return None;
         }
         let mut days: Vec<Option<Scalar>> =
@@ -176,7 +217,9 @@ impl Keys<'_> {
             Node::Call { function: Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual, arguments } => {
                 arguments.iter().all(|a| a.as_column() == Some(id) || a.as_literal().is_some())
             }
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } => false,
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+                false
+            }
         };
         let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
         self.conditions
@@ -191,29 +234,38 @@ impl Keys<'_> {
         let about_this = self.conditions.iter().filter(|c| c.columns() == [id]);
         about_this.map(|c| evaluate(c, &assignment)).all(|result| match result {
             Ok(holds) => holds == Some(Scalar::Bool(true)),
-            Err(super::evaluate::NotEvaluable) => true,
+            Err(NotEvaluable) => true,
         })
     }
 
-    fn may_be_null(&self, expr: &Expr) -> bool {
+    pub(super) fn may_be_null(&self, expr: &Expr) -> bool {
         match &expr.node {
             Node::Column(id) => self.columns[id.0 as usize].nullable || self.null_extended.contains(id),
             Node::Literal(value) => value.is_none(),
             Node::Constant(_) => true,
-            Node::Cast(inner) => self.may_be_null(inner),
+            Node::Exists { .. } => false,
+            Node::Cast(inner) => reads_text(inner, &expr.data_type) || self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
             }
             Node::Call { function, arguments } => match function {
                 Function::IsNull | Function::IsNotNull | Function::IsTrue | Function::IsNotTrue | Function::IsFalse | Function::IsNotFalse => false,
                 Function::IsDistinctFrom | Function::IsNotDistinctFrom => false,
-                Function::Coalesce => arguments.iter().all(|a| self.may_be_null(a)),
+                Function::Coalesce | Function::Greatest | Function::Least => arguments.iter().all(|a| self.may_be_null(a)),
+                Function::NullIf | Function::SubstringMatching => true,
+                Function::Concat | Function::ConcatSeparated => false,
                 // Made total by giving NULL.
-                Function::Divide | Function::Modulo | Function::SquareRoot | Function::NaturalLog | Function::Log10 | Function::NullIf => true,
+                _ if matches!(rule(*function), Rule::Division | Rule::Domain | Rule::Reach) => true,
                 _ => arguments.iter().any(|a| self.may_be_null(a)),
             },
         }
     }
+}
+
+/// A cast that gives NULL for text that the type does not read.
+pub(super) fn reads_text(operand: &Expr, to: &Type) -> bool {
+    let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
+    is_text(&operand.data_type) && !is_text(to)
 }
 
 /// Equal numbers as one value, spelled as PostgreSQL prints it; `None` where a float8 would need an exponent.
@@ -226,7 +278,7 @@ fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option<Vec<Option
                 let trimmed = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
                 Some(Scalar::Decimal(if matches!(trimmed, "-0" | "-" | "") { "0".to_owned() } else { trimmed.to_owned() }))
             }
-            (Some(Scalar::Decimal(text)), Type::Float8) => Some(Scalar::Decimal(super::evaluate::float_text(text.parse().ok()?).ok()?)),
+            (Some(Scalar::Decimal(text)), Type::Float8) => Some(Scalar::Decimal(float_text(text.parse().ok()?).ok()?)),
             (value, _) => value,
         };
         if seen.insert(format!("{value:?}")) {
@@ -241,13 +293,21 @@ fn day_grained(expr: &Expr, id: ColumnId) -> bool {
     match &expr.node {
         Node::Column(column) => *column != id,
         Node::Literal(_) | Node::Constant(_) => true,
+        Node::Exists { .. } => false,
         Node::Cast(inner) => (inner.as_column() == Some(id) && expr.data_type == Type::Date) || day_grained(inner, id),
         Node::Case { branches, otherwise } => {
             branches.iter().all(|(c, r)| day_grained(c, id) && day_grained(r, id)) && otherwise.as_ref().is_none_or(|e| day_grained(e, id))
         }
         Node::Call { function: Function::Extract | Function::DatePart | Function::DateTrunc, arguments } => match arguments.as_slice() {
             [field, operand] if operand.as_column() == Some(id) => {
-                matches!(field.as_literal(), Some(Scalar::Text(f)) if !matches!(f.as_str(), "hour" | "minute" | "second"))
+                let within_days = |field: &str| matches!(field, "hour" | "minute" | "second" | "millisecond" | "microsecond" | "epoch");
+                matches!(field.as_literal(), Some(Scalar::Text(f)) if !within_days(f))
+            }
+            _ => arguments.iter().all(|a| day_grained(a, id)),
+        },
+        Node::Call { function: Function::Formatted, arguments } => match arguments.as_slice() {
+            [operand, format] if operand.as_column() == Some(id) => {
+                matches!(format.as_literal(), Some(Scalar::Text(f)) if !["HH", "MI", "SS", "MS", "US", "FF", "AM", "PM"].iter().any(|p| f.contains(p)))
             }
             _ => arguments.iter().all(|a| day_grained(a, id)),
         },

@@ -4,12 +4,12 @@ use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
 use super::rows::{always_true, computed_columns, holds_unique_key};
-use super::step::{check_aggregate, check_key, range};
+use super::step::{check_aggregate, check_key, check_shown, range};
 use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, ConstantRows, Expr, JoinKind, Relation, Scan, TableId};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Ranked, Relation, Scan, TableId, Window};
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,15 +55,153 @@ impl Labels<'_> {
                 let mut conditions = above.to_vec();
                 conditions.extend(predicate.conjuncts().into_iter().cloned());
                 let (input, label) = self.label(*input, &conditions)?;
+                let predicate = self.embedded(predicate, &label)?;
                 Ok((Relation::Filter { input: Box::new(input), predicate }, label))
             }
             Relation::Project { input, columns } => {
                 let (input, label) = self.label(*input, above)?;
+                let columns = columns.into_iter().map(|(id, expr)| Ok((id, self.embedded(expr, &label)?))).collect::<Result<_, Refusal>>()?;
                 Ok((Relation::Project { input: Box::new(input), columns }, label))
             }
             Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
             Relation::Group { input, keys, aggregates } => self.group(*input, keys, aggregates),
+            Relation::Window { input, columns } => self.window(*input, columns),
+            Relation::Union { columns, arms } => self.union(columns, arms),
         }
+    }
+
+    /// Windows within one unit: the unit is added to every partition that it is not in.
+    fn window(&mut self, input: Relation, columns: Vec<(ColumnId, Window)>) -> Result<(Relation, Label), Refusal> {
+        let (input, label) = self.label(input, &[])?;
+        let Label::Private(lineage) = label else {
+            return Err(Refusal::unsupported("a window over rows of public tables beside private rows"));
+        };
+        let computed = computed_columns(&input);
+        let always: Vec<Expr> = always_true(&input).iter().map(|c| inline(c, &computed)).collect();
+        let mut tied = Vec::new();
+        for (id, mut window) in columns {
+            if !window.partition.iter().any(|e| e.as_column().is_some_and(|c| lineage.units.contains(&c))) {
+                window.partition.insert(0, Expr::column(lineage.units[0], lineage.data_type.clone()));
+            }
+            let conditions = always.iter().flat_map(Expr::conjuncts).collect();
+            let ranges =
+                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions, excluded: Vec::new() };
+            let rows = lineage.rows_per_unit;
+            if let Ranked::Neighbour { value, offset: _ } | Ranked::First(value) = &window.ranked {
+                check_shown(&inline(value, &computed), self.policy, self.columns)?;
+            }
+            let within = match &window.ranked {
+                Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank => Interval::new(1.0, rows as f64),
+                Ranked::Tile(count) => Interval::new(1.0, *count as f64),
+                Ranked::Neighbour { value, offset: _ } | Ranked::First(value) => ranges.of(value),
+                Ranked::Aggregate(aggregate) => {
+                    check_aggregate(aggregate, self.policy, self.columns)?;
+                    range(aggregate, rows, &ranges)
+                }
+            };
+            self.opaque.push((id, within));
+            tied.push((id, window));
+        }
+        Ok((Relation::Window { input: Box::new(input), columns: tied }, Label::Private(lineage)))
+    }
+
+    /// UNION ALL: a hidden column of every arm's unit is carried along, whatever the arms show.
+    fn union(&mut self, columns: Vec<ColumnId>, arms: Vec<(Relation, Vec<ColumnId>)>) -> Result<(Relation, Label), Refusal> {
+        let mut columns = columns;
+        let mut labelled: Vec<(Relation, Vec<ColumnId>)> = Vec::new();
+        let mut lineages: Vec<Lineage> = Vec::new();
+        for (arm, mut ids) in arms {
+            let (arm, label) = self.label(arm, &[])?;
+            let Label::Private(lineage) = label else {
+                return Err(
+                    Refusal::unsupported("UNION of private rows with public ones").hint("Aggregate each side by itself and unite the results.")
+                );
+            };
+            if lineages.first().is_some_and(|first| first.data_type != lineage.data_type) {
+                let unit = &self.policy.privacy.unit;
+                return Err(Refusal::unsupported(format!("UNION of rows whose {unit} is told by columns of unlike types")));
+            }
+            for id in &ids {
+                let computed = computed_columns(&arm);
+                let info = &self.columns[id.0 as usize];
+                if matches!(info.data_type, Type::Text | Type::Varchar(_)) {
+                    check_key(&inline(&Expr::column(*id, info.data_type.clone()), &computed), self.policy, self.columns)?;
+                }
+            }
+            ids.push(lineage.units[0]);
+            labelled.push((arm, ids));
+            lineages.push(lineage);
+        }
+        let Some(first) = lineages.first() else { return Err(Refusal::unsupported("UNION of nothing")) };
+        let data_type = first.data_type.clone();
+        let hidden = ColumnId(self.columns.len() as u32);
+        self.columns.push(ColumnInfo { name: self.policy.privacy.unit.clone(), data_type: data_type.clone(), nullable: false, origin: None });
+        columns.push(hidden);
+        for (at, column) in columns.iter().enumerate() {
+            let each = labelled.iter().map(|(arm, ids)| {
+                let computed = computed_columns(arm);
+                let always: Vec<Expr> = always_true(arm).iter().map(|c| inline(c, &computed)).collect();
+                let conditions = always.iter().flat_map(Expr::conjuncts).collect();
+                let value = Expr::column(ids[at], self.columns[ids[at].0 as usize].data_type.clone());
+                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions, excluded: Vec::new() }
+                    .of(&value)
+            });
+            let range = each.reduce(Interval::hull).unwrap_or(Interval::ALL);
+            self.opaque.push((*column, range));
+        }
+        let shown = |at: usize| labelled.iter().zip(&lineages).all(|((_, ids), lineage)| lineage.units.contains(&ids[at]));
+        let units = (0..columns.len()).rev().filter(|at| shown(*at)).map(|at| columns[at]).collect();
+        let rows_per_unit = lineages.iter().fold(0u64, |sum, l| sum.saturating_add(l.rows_per_unit)).min(1 << 32);
+        let lineage = Lineage { units, data_type, rows_per_unit, points: Vec::new() };
+        Ok((Relation::Union { columns, arms: labelled }, Label::Private(lineage)))
+    }
+
+    /// An expression whose subqueries are labelled too: each reads public rows, or rows of the very unit of the row that it stands in.
+    fn embedded(&mut self, expr: Expr, around: &Label) -> Result<Expr, Refusal> {
+        let Expr { node, data_type } = expr;
+        let mut boxed = |e: Box<Expr>| self.embedded(*e, around).map(Box::new);
+        let node = match node {
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => node,
+            Node::Call { function, arguments } => {
+                Node::Call { function, arguments: arguments.into_iter().map(|a| self.embedded(a, around)).collect::<Result<_, _>>()? }
+            }
+            Node::Cast(inner) => Node::Cast(boxed(inner)?),
+            Node::Case { branches, otherwise } => {
+                let otherwise = otherwise.map(&mut boxed).transpose()?;
+                let branches = branches.into_iter().map(|(c, r)| Ok((self.embedded(c, around)?, self.embedded(r, around)?)));
+                Node::Case { branches: branches.collect::<Result<_, Refusal>>()?, otherwise }
+            }
+            Node::Exists { relation, condition } => {
+                let conditions: Vec<Expr> = condition.iter().flat_map(|c| c.conjuncts().into_iter().cloned()).collect();
+                let (relation, inner) = self.label(*relation, &[])?;
+                let (joint, equality) = self.tied(around, inner, &conditions)?;
+                let condition = Expr::and(conditions.into_iter().chain(equality).collect());
+                let condition = condition.map(|c| self.embedded(c, &joint).map(Box::new)).transpose()?;
+                Node::Exists { relation: Box::new(relation), condition }
+            }
+        };
+        Ok(Expr { node, data_type })
+    }
+
+    /// What the row around and a row of the subquery belong to together, and the units' equality where only a key was equated.
+    fn tied(&self, around: &Label, inner: Label, conditions: &[Expr]) -> Result<(Label, Option<Expr>), Refusal> {
+        match (around, inner) {
+            (around, Label::Public) => Ok((around.clone(), None)),
+            (Label::Public, Label::Private(_)) => Err(Refusal::unsupported("a condition on rows of a public table that reads private rows")
+                .hint("Join the tables and aggregate the private one.")),
+            (Label::Private(a), Label::Private(b)) => {
+                let all: Vec<Expr> = conditions.to_vec();
+                let equality = self.same_unit(a, &b, &all).map_err(|refusal| self.untied(refusal))?;
+                Ok((Label::Private(merge(JoinKind::Inner, a.clone(), b)), equality))
+            }
+        }
+    }
+
+    fn untied(&self, refusal: Refusal) -> Refusal {
+        let unit = &self.policy.privacy.unit;
+        Refusal::new(&refusal.sqlstate, format!("a subquery over private rows that is not tied to the {unit} of the row around it is not supported"))
+            .detail(format!("Whether a row is kept would depend on the rows of another {unit}."))
+            .hint(format!("Add a condition to the subquery that equates the {unit} of both, as in WHERE a.id = b.id."))
     }
 
     /// Groups within one unit: the unit is added to the keys where it is not among them, so that no group can hold rows of two.
@@ -71,7 +209,7 @@ impl Labels<'_> {
         let mut keys = keys;
         let (input, label) = self.label(input, &[])?;
         let Label::Private(lineage) = label else {
-            return Err(Refusal::unsupported("a grouped subquery over public tables beside private rows"));
+            return Ok((Relation::Group { input: Box::new(input), keys, aggregates }, Label::Public));
         };
         let mut units: Vec<ColumnId> = lineage.units.iter().copied().filter(|id| keys.contains(id)).collect();
         if units.is_empty() {
@@ -89,7 +227,8 @@ impl Labels<'_> {
             check_aggregate(aggregate, self.policy, self.columns)?;
             let filter = aggregate.filter.as_ref().map(|f| inline(f, &computed));
             let conditions = always.iter().chain(&filter).flat_map(Expr::conjuncts).collect();
-            let ranges = Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions };
+            let ranges =
+                Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions, excluded: Vec::new() };
             let range = range(aggregate, rows, &ranges);
             self.opaque.push((*id, range));
         }
@@ -176,7 +315,13 @@ impl Labels<'_> {
                 if let Some(equality) = made_explicit {
                     on = Expr::and(on.into_iter().chain([equality]).collect());
                 }
-                Label::Private(merge(kind, a, b))
+                let rows_per_unit =
+                    match (kind, self.at_most_one(&right, &b.units, &inner_conditions), self.at_most_one(&left, &a.units, &inner_conditions)) {
+                        (_, true, _) => a.rows_per_unit,
+                        (JoinKind::Inner, false, true) => b.rows_per_unit,
+                        (JoinKind::Inner | JoinKind::Left, false, _) => a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32),
+                    };
+                Label::Private(Lineage { rows_per_unit, ..merge(kind, a, b) })
             }
         };
         Ok((Relation::Join { kind, left: Box::new(left), right: Box::new(right), on }, label))
@@ -184,26 +329,32 @@ impl Labels<'_> {
 
     /// Private rows beside public ones: at most one match each where the public side is unique on the join columns, else the policy's own limit.
     fn fan_out(&self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
-        let matched = |scan: &Scan| {
-            let table = &self.policy.tables[scan.table.0];
-            table.unique_keys.iter().any(|key| {
-                key.columns.iter().all(|name| {
-                    let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-                    id.is_some_and(|id| conditions.iter().any(|c| equates_to_other_side(c, id, &scan.columns)))
-                })
-            })
-        };
-        // Released rows are one for each key by construction.
-        let one_each = |rows: &ConstantRows| {
-            let named = |id: &ColumnId| conditions.iter().any(|c| equates_to_other_side(c, *id, &rows.columns));
-            rows.unique.as_ref().is_some_and(|unique| unique.iter().all(named))
-        };
-        let unique = match public {
-            Relation::Constants(rows) => one_each(rows),
-            relation => only_scan(relation).is_some_and(matched),
-        };
+        let unique = self.at_most_one(public, &[], conditions);
         let rows_per_unit = if unique { lineage.rows_per_unit } else { lineage.rows_per_unit.max(u64::from(self.policy.limits.rows_per_unit)) };
         Lineage { rows_per_unit, ..lineage }
+    }
+
+    /// Whether a row of the other side finds at most one row of this one: a key of it lies within the equated columns and the unit (chooses a clip, replaces none).
+    fn at_most_one(&self, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
+        let own = side.made_at_any_depth();
+        let tied = |id: &ColumnId| units.contains(id) || conditions.iter().any(|c| equates_to_other_side(c, *id, &own));
+        match side {
+            Relation::Scan(scan) => {
+                let table = &self.policy.tables[scan.table.0];
+                table.unique_keys.iter().any(|key| {
+                    key.columns.iter().all(|name| {
+                        let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
+                        id.is_some_and(|id| tied(&id))
+                    })
+                })
+            }
+            // Released rows are one for each key by construction.
+            Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(tied)),
+            Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(tied),
+            Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => self.at_most_one(input, units, conditions),
+            Relation::Window { input, columns: _ } => self.at_most_one(input, units, conditions),
+            Relation::Join { .. } | Relation::Union { .. } => false,
+        }
     }
 
     /// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the path to it (then the unit's equality is added).
@@ -280,7 +431,7 @@ pub fn only_scan(relation: &Relation) -> Option<&Scan> {
     match relation {
         Relation::Scan(scan) => Some(scan),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => only_scan(input),
-        Relation::Join { .. } | Relation::Group { .. } | Relation::Constants(_) => None,
+        Relation::Join { .. } | Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } | Relation::Constants(_) => None,
     }
 }
 

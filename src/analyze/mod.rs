@@ -1,9 +1,10 @@
 //! Stage 3: Query → [`Analyzed`]: labels, lineage, key rules and ranges; refuses what cannot be bounded.
 
-mod evaluate;
 pub mod interval;
 mod keys;
 mod label;
+mod parts;
+mod preserved;
 mod range;
 mod rows;
 mod step;
@@ -104,6 +105,9 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
 }
 
 fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
+    let over_matches = preserved::over_matches(release, policy)?;
+    let keeps_public_rows = over_matches.is_some();
+    let release = over_matches.as_ref().unwrap_or(release);
     // Numbers of joined-in scans follow those of the statement's own.
     let scans = 1000;
     let mut labels = label::Labels { policy, columns, scans, opaque: Vec::new() };
@@ -123,7 +127,11 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     for key in &release.keys {
         let expr = inline(&key.expr, &computed);
         let ruled = keys::Keys { choice: wishes.keys, policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
-        keys.push((key.expr.clone(), ruled.rule(&expr)?));
+        let rule = ruled.rule(&expr)?;
+        if keeps_public_rows {
+            preserved::check_rule(&rule)?;
+        }
+        keys.push((key.expr.clone(), rule));
     }
     keys::cells(&keys.iter().map(|(_, rule)| rule.clone()).collect::<Vec<_>>(), policy.limits.groups)?;
 
@@ -132,7 +140,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     for aggregate in &release.aggregates {
         let conditions: Vec<Expr> = ranges(aggregate.filter.as_ref());
         let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
-        let ranges = Ranges { policy, columns, computed: &computed, opaque: &opaque, conditions };
+        let ranges = Ranges { policy, columns, computed: &computed, opaque: &opaque, conditions, excluded: Vec::new() };
         let nullable = Nullability { columns, computed: &computed, null_extended: &null_extended };
         aggregates.push(bound(aggregate, &ranges, &nullable, &lineage, policy)?);
     }
@@ -234,7 +242,8 @@ impl Nullability<'_> {
             },
             Node::Literal(value) => value.is_none(),
             Node::Constant(_) => true,
-            Node::Cast(inner) => self.may_be_null(inner),
+            Node::Exists { .. } => false,
+            Node::Cast(inner) => keys::reads_text(inner, &expr.data_type) || self.may_be_null(inner),
             Node::Case { branches, otherwise } => {
                 otherwise.as_ref().is_none_or(|e| self.may_be_null(e)) || branches.iter().any(|(_, r)| self.may_be_null(r))
             }
@@ -258,6 +267,8 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
         },
         Node::Literal(value) => Node::Literal(value.clone()),
         Node::Constant(id) => Node::Constant(*id),
+        // Conditions say nothing more of it.
+        Node::Exists { .. } => expr.node.clone(),
         Node::Cast(inner) => Node::Cast(Box::new(inline(inner, computed))),
         Node::Case { branches, otherwise } => Node::Case {
             branches: branches.iter().map(|(c, r)| (inline(c, computed), inline(r, computed))).collect(),

@@ -1,6 +1,6 @@
 //! Ranges of expressions: what WHERE, policy bounds and arithmetic say a value will be. A range chooses a clip; it never replaces one.
 
-use super::interval::{Interval, apply, date_part, of_type, scalar};
+use super::interval::{Interval, apply, date_part, of_constant, of_type, scalar};
 use crate::catalog::Type;
 use crate::policy::{Policy, Scalar};
 use crate::resolve::catalogue::Function;
@@ -16,38 +16,51 @@ pub struct Ranges<'a> {
     pub opaque: &'a [(ColumnId, Interval)],
     /// Conditions that hold for every row: conjuncts of WHERE and FILTER.
     pub conditions: Vec<&'a Expr>,
+    /// Conditions that hold for no row: those of the branches above in a CASE.
+    pub excluded: Vec<&'a Expr>,
 }
 
 impl Ranges<'_> {
     /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where nothing is known.
     pub fn of(&self, expr: &Expr) -> Interval {
         let own = self.structural(expr);
-        self.conditions.iter().fold(own, |range, condition| range.meet(self.narrowed(expr, condition)))
+        let met = self.conditions.iter().fold(own, |range, condition| range.meet(self.narrowed(expr, condition)));
+        self.excluded.iter().fold(met, |range, condition| range.meet(self.outside(expr, condition)))
     }
 
     fn structural(&self, expr: &Expr) -> Interval {
         match &expr.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(value) => value.as_ref().and_then(scalar).map_or(Interval::ALL, Interval::point),
+            Node::Literal(value) => value.as_ref().map_or(Interval::ALL, of_constant),
             Node::Constant(_) => of_unbounded(&expr.data_type),
+            Node::Exists { .. } => Interval::ALL,
             Node::Cast(inner) => cast(self.of(inner), &inner.data_type, &expr.data_type),
-            Node::Case { branches, otherwise } => {
-                let results = branches.iter().map(|(_, r)| r).chain(otherwise.as_deref());
-                results.filter(|r| r.node != Node::Literal(None)).map(|r| self.of(r)).reduce(Interval::hull).unwrap_or(Interval::ALL)
-            }
+            Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref()),
             Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type),
         }
+    }
+
+    /// Each result for rows that meet its own condition and none before it.
+    fn case(&self, branches: &[(Expr, Expr)], otherwise: Option<&Expr>) -> Interval {
+        let under = |at: usize| Ranges {
+            policy: self.policy,
+            columns: self.columns,
+            computed: self.computed,
+            opaque: self.opaque,
+            conditions: self.conditions.iter().copied().chain(branches.get(at).map(|(condition, _)| condition)).collect(),
+            excluded: self.excluded.iter().copied().chain(branches[..at].iter().map(|(condition, _)| condition)).collect(),
+        };
+        let results = branches.iter().map(|(_, result)| result).chain(otherwise).enumerate();
+        let ranges = results.filter(|(_, result)| result.node != Node::Literal(None)).map(|(at, result)| under(at).of(result));
+        ranges.reduce(Interval::hull).unwrap_or(Interval::ALL)
     }
 
     fn call(&self, function: Function, arguments: &[Expr], result: &Type) -> Interval {
         if matches!(function, Function::Extract | Function::DatePart)
             && let Some(Scalar::Text(field)) = arguments.first().and_then(Expr::as_literal)
         {
-            let operand = arguments.get(1);
-            let range = operand.map_or(Interval::ALL, |o| self.of(o));
-            let data_type = operand.map_or(&Type::Timestamp, |o| &o.data_type);
-            let year = |value: f64| super::interval::year(value, data_type);
-            return date_part(field, range.is_finite().then(|| (year(range.lo), year(range.hi))));
+            let Some(operand) = arguments.get(1) else { return Interval::ALL };
+            return date_part(field, self.of(operand), &operand.data_type);
         }
         if matches!(function, Function::Least | Function::Greatest) {
             // An inline clamp: LEAST(GREATEST(x, lo), hi). A NULL argument is ignored, so each bound holds on its own side only.
@@ -91,20 +104,49 @@ impl Ranges<'_> {
     /// What one condition says of an expression that it compares with a constant.
     fn narrowed(&self, expr: &Expr, condition: &Expr) -> Interval {
         let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
-        let value = |e: &Expr| e.as_literal().and_then(scalar);
         match (function, arguments.as_slice()) {
-            (Function::In, [subject, list @ ..]) if same_value(subject, expr) => list
-                .iter()
-                .map(value)
-                .collect::<Option<Vec<_>>>()
-                .map_or(Interval::ALL, |values| values.iter().map(|v| Interval::point(*v)).reduce(Interval::hull).unwrap_or(Interval::ALL)),
-            (_, [left, right]) => match (same_value(left, expr), value(right), same_value(right, expr), value(left)) {
-                (true, Some(constant), ..) => compared(*function, constant),
-                (_, _, true, Some(constant)) => compared(mirrored(*function), constant),
-                _ => Interval::ALL,
-            },
+            (Function::And, all) => all.iter().fold(Interval::ALL, |range, c| range.meet(self.narrowed(expr, c))),
+            (Function::Or, any) => any.iter().map(|c| self.narrowed(expr, c)).reduce(Interval::hull).unwrap_or(Interval::ALL),
+            (Function::IsTrue, [condition]) => self.narrowed(expr, condition),
+            (Function::Not | Function::IsFalse, [condition]) => self.outside(expr, condition),
+            (Function::In, [subject, list @ ..]) if same_value(subject, expr) => {
+                let values = list.iter().map(|e| self.constant(e)).collect::<Option<Vec<_>>>();
+                values.and_then(|values| values.into_iter().reduce(Interval::hull)).unwrap_or(Interval::ALL)
+            }
+            (function, [left, right]) => self.compared(expr, *function, left, right),
             _ => Interval::ALL,
         }
+    }
+
+    /// What it says that a condition does not hold: it is false, or unknown where the expression is NULL.
+    fn outside(&self, expr: &Expr, condition: &Expr) -> Interval {
+        let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
+        match (function, arguments.as_slice()) {
+            (Function::Or, any) => any.iter().fold(Interval::ALL, |range, c| range.meet(self.outside(expr, c))),
+            (Function::And, all) => all.iter().map(|c| self.outside(expr, c)).reduce(Interval::hull).unwrap_or(Interval::ALL),
+            (Function::IsTrue, [condition]) => self.outside(expr, condition),
+            (Function::Not, [condition]) => self.narrowed(expr, condition),
+            (function, [left, right]) => self.compared(expr, negated(*function), left, right),
+            _ => Interval::ALL,
+        }
+    }
+
+    fn compared(&self, expr: &Expr, function: Function, left: &Expr, right: &Expr) -> Interval {
+        match (same_value(left, expr), self.constant(right), same_value(right, expr), self.constant(left)) {
+            (true, Some(constant), ..) => compared(function, constant),
+            (_, _, true, Some(constant)) => compared(mirrored(function), constant),
+            _ => Interval::ALL,
+        }
+    }
+
+    /// Where an expression of constants lies.
+    fn constant(&self, expr: &Expr) -> Option<Interval> {
+        let mut is_constant = true;
+        expr.walk(&mut |e| is_constant &= !matches!(e.node, Node::Column(_) | Node::Constant(_)));
+        let alone = || {
+            Ranges { policy: self.policy, columns: self.columns, computed: &[], opaque: &[], conditions: Vec::new(), excluded: Vec::new() }.of(expr)
+        };
+        if is_constant { Some(alone()).filter(|range| range.is_finite()) } else { None }
     }
 }
 
@@ -140,12 +182,25 @@ fn same_value(subject: &Expr, expr: &Expr) -> bool {
     }
 }
 
-fn compared(function: Function, constant: f64) -> Interval {
+fn compared(function: Function, constant: Interval) -> Interval {
     match function {
-        Function::Equal => Interval::point(constant),
-        Function::Less | Function::LessOrEqual => Interval::new(f64::NEG_INFINITY, constant),
-        Function::Greater | Function::GreaterOrEqual => Interval::new(constant, f64::INFINITY),
+        Function::Equal => constant,
+        Function::Less | Function::LessOrEqual => Interval::new(f64::NEG_INFINITY, constant.hi),
+        Function::Greater | Function::GreaterOrEqual => Interval::new(constant.lo, f64::INFINITY),
         _ => Interval::ALL,
+    }
+}
+
+/// The comparison that holds where this one is false.
+fn negated(function: Function) -> Function {
+    match function {
+        Function::Less => Function::GreaterOrEqual,
+        Function::LessOrEqual => Function::Greater,
+        Function::Greater => Function::LessOrEqual,
+        Function::GreaterOrEqual => Function::Less,
+        Function::NotEqual => Function::Equal,
+        // Nothing is known of a value that is not equal.
+        _ => Function::NotEqual,
     }
 }
 
@@ -163,8 +218,8 @@ fn mirrored(function: Function) -> Function {
 pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
     let micros = super::interval::MICROS_PER_DAY as f64;
     match (source, target) {
-        (Type::Date, Type::Timestamp) => Interval::new(from.lo * micros, from.hi * micros),
-        (Type::Timestamp, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
+        (Type::Date, Type::Timestamp | Type::Timestamptz) => Interval::new(from.lo * micros, from.hi * micros),
+        (Type::Timestamp | Type::Timestamptz, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
         (Type::Bool, _) => Interval::new(0.0, 1.0),
         (_, Type::Int2 | Type::Int4 | Type::Int8) => {
             let rounded = Interval::new(from.lo.round(), from.hi.round());

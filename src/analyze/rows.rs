@@ -10,6 +10,7 @@ pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
     match relation {
         Relation::Project { input: _, columns } => found.extend(columns.iter().cloned()),
         Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Join { .. } | Relation::Group { .. } => {}
+        Relation::Window { .. } | Relation::Union { .. } => {}
     }
     found
 }
@@ -25,6 +26,9 @@ pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId
         Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {
             found.extend(relation.inputs().into_iter().flat_map(|input| null_extended(input, extended)));
         }
+        Relation::Window { input, columns: _ } => found.extend(null_extended(input, extended)),
+        // Its columns may hold NULL anyway, and nobody above reads those of its arms.
+        Relation::Union { .. } => {}
     }
     found
 }
@@ -35,7 +39,10 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
         Relation::Scan(_) | Relation::Constants(_) => Vec::new(),
         Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
         // What holds for every row of a group holds for the group's keys.
-        Relation::Project { input, columns: _ } | Relation::Group { input, keys: _, aggregates: _ } => always_true(input),
+        Relation::Project { input, columns: _ } | Relation::Window { input, columns: _ } => always_true(input),
+        Relation::Group { input, keys: _, aggregates: _ } => always_true(input),
+        // What holds in one arm need not hold in the other.
+        Relation::Union { .. } => Vec::new(),
         Relation::Join { kind, left, right, on } => {
             let mut all = always_true(left);
             if *kind == JoinKind::Inner {
@@ -47,13 +54,16 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
     }
 }
 
+/// The tables that it reads, those of subqueries among them.
 pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
-    match relation {
-        Relation::Scan(scan) => vec![scan.table],
-        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Group { .. } => {
-            relation.inputs().into_iter().flat_map(scanned_tables).collect()
-        }
-    }
+    let own = match relation {
+        Relation::Scan(scan) => Some(scan.table),
+        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } => None,
+        Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } => None,
+    };
+    let subqueries = relation.expressions().into_iter().flat_map(|e| e.relations());
+    let below = relation.inputs().into_iter().chain(subqueries).flat_map(scanned_tables);
+    own.into_iter().chain(below).collect()
 }
 
 /// One private table is read, and a whole unique key of it is among the columns that `holds` names.
@@ -76,6 +86,7 @@ pub(super) fn grouped_by_unit(relation: &Relation, lineage: &Lineage) -> bool {
     match relation {
         Relation::Group { input: _, keys, aggregates: _ } => matches!(keys.as_slice(), [key] if lineage.units.contains(key)),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => grouped_by_unit(input, lineage),
-        Relation::Scan(_) | Relation::Constants(_) | Relation::Join { .. } => false,
+        Relation::Window { input, columns: _ } => grouped_by_unit(input, lineage),
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Join { .. } | Relation::Union { .. } => false,
     }
 }

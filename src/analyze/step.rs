@@ -24,6 +24,19 @@ pub(super) fn check_key(key: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> 
     }
 }
 
+/// Refuses to show one of several values that a collation takes for equal: a key above would be spelled as one row has it.
+///
+/// # Errors
+/// 0A000 for text under such a collation.
+pub(super) fn check_shown(value: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+    match &value.data_type {
+        Type::Text | Type::Varchar(_) if !is_deterministic(value, policy, columns) => {
+            Err(Refusal::unsupported("a window over a column whose collation takes unlike spellings for equal"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Every text column read has a collation under which equal means the same bytes.
 fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> bool {
     expr.columns().iter().all(|id| match columns[id.0 as usize].origin {

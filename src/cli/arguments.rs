@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +40,8 @@ Examples:
   DATABASE_URL=postgresql://reader@db/shop pgveil serve --policy policies/shop.yaml
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
 
-Logs go to stderr; PGVEIL_LOG=debug (or RUST_LOG) shows more. They hold no SQL and no value.")]
+SIGHUP reloads the policy: one that does not hold changes nothing. Logs go to stderr, as JSON with PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug
+(or RUST_LOG) shows more. They hold no SQL and no value.")]
     Serve(ServeOptions),
     /// Verify a policy file against its database, and say what it means
     #[command(after_help = "\
@@ -68,12 +69,34 @@ The cost is that of a role that has spent nothing yet.")]
         /// One or more SELECT statements
         sql: String,
     },
+    /// Show what has been spent of every account, by the ledger alone
+    #[command(after_help = "\
+Examples:
+  pgveil budget --policy policies/shop.yaml             what is left of each account
+  pgveil budget history --policy policies/shop.yaml     every debit, newest first
+
+Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then counts.")]
+    Budget {
+        #[arg(value_enum, default_value_t = BudgetQuestion::Show)]
+        question: BudgetQuestion,
+        /// The policy file
+        #[arg(long, value_name = "FILE")]
+        policy: PathBuf,
+    },
     /// Make the verifier of a password, for `password:` of a role in the policy
     #[command(after_help = "\
 Examples:
   pgveil password                          asks twice, without echo
   echo -n 'correct horse' | pgveil password")]
     Password,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum BudgetQuestion {
+    /// What is left
+    Show,
+    /// Every debit
+    History,
 }
 
 #[derive(Debug, Args)]
@@ -103,4 +126,7 @@ pub struct ServeOptions {
     /// Private key of the certificate in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
 }

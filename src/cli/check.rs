@@ -12,7 +12,7 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
     opened.connected.close().await;
-    start::accounts(&opened.policy)?;
+    start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
     for line in summary(&opened.policy) {
         println!("{line}");
     }
@@ -93,6 +93,6 @@ fn text(scalar: &Scalar) -> String {
         Scalar::Bool(value) => value.to_string(),
         Scalar::Int(value) => value.to_string(),
         Scalar::Decimal(value) | Scalar::Text(value) => value.clone(),
-        Scalar::Date(_) | Scalar::Timestamp(_) => crate::rewrite::sql::scalar_text(scalar),
+        Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => crate::rewrite::sql::scalar_text(scalar),
     }
 }

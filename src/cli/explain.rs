@@ -17,7 +17,9 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
     let terms = terms(&policy, role)?;
     let role = role.or(policy.roles.first().map(|role| role.name.as_str())).unwrap_or_default().to_owned();
     let search_path = vec![role.clone(), "public".to_owned()];
-    let asker = Asker { role, wishes: Wishes::default(), settings: Vec::new(), search_path };
+    let wishes = policy.role(&role).map_or_else(Wishes::default, |r| r.wishes);
+    let terms = Terms { epsilon: wishes.epsilon.unwrap_or(terms.epsilon), wishes, ..terms };
+    let asker = Asker { role, wishes, settings: Vec::new(), search_path };
     let refused = |refusal| {
         table::print_refusal(&refusal, sql);
         Failure::Shown
@@ -36,7 +38,7 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
 
 /// The terms of a role that has spent nothing.
 fn terms(policy: &Policy, role: Option<&str>) -> Result<Terms, Failure> {
-    let (owner, roles) = start::accounts(policy)?;
+    let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
     let spec = match role {
         Some(name) => roles.into_iter().find(|spec| spec.name == name),
         None => roles.into_iter().next(),

@@ -30,6 +30,16 @@ impl Failure {
         Self::Runtime { message: message.to_string(), remedy: Some(remedy.into()) }
     }
 
+    /// In one line, for the log.
+    pub fn in_a_line(&self) -> String {
+        match self {
+            Self::Usage(message) => message.clone(),
+            Self::Policy(errors) => errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Self::Runtime { message, remedy } => format!("{message}. {}", remedy.as_deref().unwrap_or_default()).trim_end().to_owned(),
+            Self::Shown | Self::Interrupted => "interrupted".to_owned(),
+        }
+    }
+
     /// To stderr.
     pub fn print(&self) {
         match self {

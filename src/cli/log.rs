@@ -19,8 +19,13 @@ pub fn start() {
         EnvFilter::new(DEFAULT)
     });
     let ours = FilterFn::new(|metadata| metadata.target() == "pgveil" || metadata.target().starts_with("pgveil::"));
-    let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).with_target(false).with_filter(ours);
-    let subscriber = Registry::default().with(filter).with(layer);
+    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let layer: Box<dyn Layer<_> + Send + Sync> = if std::env::var("PGVEIL_LOG_FORMAT").is_ok_and(|format| format == "json") {
+        layer.json().flatten_event(true).boxed()
+    } else {
+        layer.with_ansi(std::io::stderr().is_terminal()).boxed()
+    };
+    let subscriber = Registry::default().with(filter).with(layer.with_filter(ours));
     // A second start, in tests, changes nothing.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

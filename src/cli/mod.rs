@@ -1,12 +1,15 @@
 //! The edge towards the operator: one subcommand a task, and the start-up that they share.
 
 mod arguments;
+mod budget;
 mod check;
 pub mod demo;
 mod explain;
 mod failure;
 mod log;
+mod notify;
 mod password;
+pub mod reload;
 mod serve;
 mod signal;
 pub mod start;
@@ -52,6 +55,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
         Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
+        Command::Budget { question, policy } => budget::run(&policy, question).await,
         Command::Password => password::run(),
     }
 }

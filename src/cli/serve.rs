@@ -6,12 +6,14 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::arguments::ServeOptions;
-use super::{Failure, signal, start, tls};
+use super::{Failure, notify, reload, signal, start, tls};
+use crate::admin;
+use crate::engine::Exchange;
 use crate::shadow::ShadowSource;
 use crate::wire;
 
 pub async fn run(options: ServeOptions) -> Result<(), Failure> {
-    let token = signal::token()?;
+    let (token, hangups) = (signal::token()?, signal::hangups()?);
     let file = start::read(&options.policy)?;
     let database = start::database(&file)?;
     let Some(ledger) = file.ledger_url.clone() else {
@@ -28,22 +30,41 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         tracing::warn!("clients connect without TLS, so answers and metadata can be read on the way: give --tls-cert and --tls-key");
     }
     let listener = listen(options.listen).await?;
+    let operator = match options.admin {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     let started = signal::unless(&token, async {
         let opened = start::open(&file, &database).await?;
         for warning in &opened.warnings {
             tracing::warn!("{warning}");
         }
         let source = file.shadow_url.clone().map_or(ShadowSource::Local, ShadowSource::Url);
-        start::engine(opened, database.clone(), source, &ledger, start::CONNECTIONS).await
+        start::engine(opened, database.clone(), source, &ledger, start::CONNECTIONS, None).await
     });
     let started = started.await?;
     for table in started.mirrored.iter().filter(|table| table.rows.is_none()) {
         tracing::warn!("public table {}.{} has more rows than limits.mirror_rows and is not mirrored", table.schema, table.table);
     }
     let address = listener.local_addr().map_err(Failure::new)?;
+    let exchange = Arc::new(Exchange::new(started.engine));
+    if let Some(operator) = operator {
+        tokio::spawn(admin::serve(operator, Arc::clone(&exchange), token.clone()));
+    }
     tracing::info!(%address, tls = tls.is_some(), "ready");
-    wire::serve(listener, tls, Arc::clone(&started.engine), token).await.map_err(Failure::new)?;
-    start::stop(started.engine).await;
+    notify::ready();
+    let stopped = token.clone();
+    tokio::spawn(async move {
+        stopped.cancelled().await;
+        notify::stopping();
+    });
+    tokio::select! {
+        served = wire::serve(listener, tls, Arc::clone(&exchange), token.clone()) => served.map_err(Failure::new)?,
+        () = reload::on_hangup(hangups, &options.policy, file, &exchange) => {}
+    }
+    let engine = exchange.current();
+    drop(exchange);
+    start::stop(engine).await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -27,6 +27,11 @@ pub fn token() -> Result<CancellationToken, Failure> {
     Ok(token)
 }
 
+/// SIGHUP, which would end the process otherwise.
+pub fn hangups() -> Result<tokio::signal::unix::Signal, Failure> {
+    signal(SignalKind::hangup()).map_err(|e| Failure::new(format_args!("signals cannot be received: {e}")))
+}
+
 /// The work's outcome, unless a signal comes first.
 pub async fn unless<T>(token: &CancellationToken, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::select! {

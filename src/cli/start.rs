@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::execute::Backend;
 use crate::ledger::{AccountSpec, Ledger};
 use crate::mechanism::{Cap, Fixed};
-use crate::policy::{self, Budget, Checked, File, Policy, PolicyError};
+use crate::policy::{self, Budget, Checked, File, Policy, PolicyError, Privacy, Role};
 use crate::postgres::{self, Connected, connect};
 use crate::shadow::{Mirrored, Shadow, ShadowOptions, ShadowSource};
 
@@ -75,8 +75,16 @@ pub fn unreachable_database(error: postgres::Error) -> Failure {
     Failure::with_remedy(format_args!("{error}{cause}"), "Is the database running, and are host, port, user and password of its URL right?")
 }
 
-/// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together. `connections` towards the database at most.
-pub async fn engine(opened: Opened, database: Config, source: ShadowSource, ledger: &str, connections: usize) -> Result<Started, Failure> {
+/// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together. `connections` towards the database at most; `before` is the
+/// engine that this one is to replace.
+pub async fn engine(
+    opened: Opened,
+    database: Config,
+    source: ShadowSource,
+    ledger: &str,
+    connections: usize,
+    before: Option<&Engine>,
+) -> Result<Started, Failure> {
     let Opened { policy, warnings: _, catalog, connected } = opened;
     let options = ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone());
     let shadow = Shadow::start(&policy, options).await.map_err(|e| {
@@ -88,11 +96,15 @@ pub async fn engine(opened: Opened, database: Config, source: ShadowSource, ledg
     let mirrored = shadow.mirror(&connected.client).await.map_err(Failure::new)?;
     // An embedded engine takes one session: the backend's comes next.
     connected.close().await;
-    let (owner, roles) = accounts(&policy)?;
+    let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
     let ledger = Ledger::open(ledger, owner, &roles).await.map_err(|e| Failure::new(format_args!("{e}")))?;
     let warnings = shadow.warnings().to_vec();
     let backend = Backend::new(database, connections);
     let engine = Engine::new(policy, backend, shadow, ledger, catalog.database, catalog.server_version);
+    let engine = match before {
+        Some(before) => engine.succeeding(before),
+        None => engine,
+    };
     Ok(Started { engine: Arc::new(engine), warnings, mirrored })
 }
 
@@ -104,16 +116,16 @@ pub async fn stop(engine: Arc<Engine>) {
 }
 
 /// The owner's account and the roles', as the policy has them.
-pub fn accounts(policy: &Policy) -> Result<(AccountSpec, Vec<AccountSpec>), Failure> {
-    let owner = account("owner", policy.privacy.budget, policy)?;
-    let roles = policy.roles.iter().map(|role| account(&role.name, role.budget, policy)).collect::<Result<_, _>>()?;
+pub fn accounts(privacy: &Privacy, roles: &[Role]) -> Result<(AccountSpec, Vec<AccountSpec>), Failure> {
+    let owner = account("owner", privacy.budget, privacy)?;
+    let roles = roles.iter().map(|role| account(&role.name, role.budget, privacy)).collect::<Result<_, _>>()?;
     Ok((owner, roles))
 }
 
-fn account(name: &str, budget: Budget, policy: &Policy) -> Result<AccountSpec, Failure> {
-    let share = policy.privacy.threshold_share;
+fn account(name: &str, budget: Budget, privacy: &Privacy) -> Result<AccountSpec, Failure> {
+    let share = privacy.threshold_share;
     let fixed = Fixed::round_down;
-    let cap = Cap::new(fixed(budget.epsilon), fixed(budget.delta), fixed(share), policy.privacy.accounting)
+    let cap = Cap::new(fixed(budget.epsilon), fixed(budget.delta), fixed(share), privacy.accounting)
         .map_err(|e| Failure::with_remedy(format_args!("the budget of {name}: {e}"), "Change the budget in the policy."))?;
     Ok(AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap })
 }

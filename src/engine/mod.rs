@@ -2,10 +2,15 @@
 
 mod answering;
 mod catalogs;
+mod exchange;
 mod explain;
 mod failures;
+mod meter;
+mod middles;
 mod notice;
+mod reuse;
 mod service;
+mod turns;
 mod views;
 
 use std::sync::Arc;
@@ -15,10 +20,13 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
+pub use exchange::Exchange;
+pub use meter::Meter;
 pub use notice::describe as describe_plan;
-pub use service::{Answer, Service};
+pub use service::{Answer, Places, Service};
 
 use failures::Failures;
+use turns::Turns;
 
 use crate::analyze::analyze;
 use crate::error::Error;
@@ -43,7 +51,9 @@ pub struct Engine {
     shadow: Shadow,
     ledger: Ledger,
     sampler: MakeSampler,
-    failures: Failures,
+    failures: Arc<Failures>,
+    turns: Arc<Turns>,
+    meter: Arc<Meter>,
     server_version: String,
     database: String,
 }
@@ -64,7 +74,17 @@ impl Engine {
     /// Noise comes from the operating system's CSPRNG.
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
-        Self { policy, backend, shadow, ledger, sampler, failures: Failures::default(), server_version, database }
+        let (failures, turns, meter) = Default::default();
+        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, server_version, database }
+    }
+
+    /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
+    ///
+    /// # Requires
+    /// Both policies have one `limits.failures`.
+    pub fn succeeding(self, before: &Self) -> Self {
+        assert_eq!(self.policy.limits.failures, before.policy.limits.failures, "places are counted against one limit");
+        Self { failures: Arc::clone(&before.failures), turns: Arc::clone(&before.turns), meter: Arc::clone(&before.meter), ..self }
     }
 
     /// The same with another noise source: for tests, which hold it up against PostgreSQL without noise. No command, setting or feature leads here.
@@ -78,6 +98,25 @@ impl Engine {
 
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// Whether every part that a question needs answers now; else which one does not.
+    ///
+    /// # Errors
+    /// The name of the part.
+    pub async fn ready(&self) -> Result<(), &'static str> {
+        if !self.backend.answers().await {
+            return Err("the database");
+        }
+        if !self.shadow.answers().await {
+            return Err("the shadow");
+        }
+        self.ledger.balance_owner().await.map(drop).map_err(|_| "the ledger")
+    }
+
+    /// Connections in use and at most, towards the database and in the shadow.
+    pub fn pools(&self) -> [(&'static str, (usize, usize)); 2] {
+        [("database", self.backend.used()), ("shadow", self.shadow.used())]
     }
 
     /// Stops what the engine started; the ledger needs no goodbye.
@@ -139,8 +178,13 @@ impl Service for Engine {
         wishes.within(&self.policy)
     }
 
-    fn connections_max(&self) -> u32 {
-        self.policy.limits.connections
+    fn places(&self) -> Places {
+        let limits = &self.policy.limits;
+        Places { total: limits.connections, per_role: limits.connections_per_role, per_address: limits.connections_per_address }
+    }
+
+    fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
     }
 
     async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
@@ -167,16 +211,20 @@ impl Service for Engine {
         if let Some(statement) = self.catalogs(asker, query)? {
             return self.answer_catalogs(asker, &statement, parameters, arguments, formats).await;
         }
+        let mut laps = self.meter.laps();
         let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(shadow_error)?;
         let bound = self.bound(asker, query, parameters, arguments).await?;
         let (plan, _) = self.plan(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
-        let released = self.answered(asker, &plan, &cancel).await?;
+        laps.lap("plan");
+        let answered = self.answered(asker, &plan, &cancel).await?;
+        laps.lap("release");
         let views = self.views(asker, &plan).await?;
-        let statement = finish::finish(&plan, &released, &views).map_err(Error::Rewrite)?;
+        let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
         let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
+        laps.lap("finish");
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let mut notices = notice::of_answer(&plan, &released, asker.wishes.notices, &balances, &self.policy);
+        let mut notices = notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy);
         if asker.wishes.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, query, &self.policy));
         }

@@ -2,23 +2,32 @@
 
 use std::time::Duration;
 
+use super::answering::Answered;
 use crate::finish::spread;
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
-use crate::release::{Released, ReleasedTable};
+use crate::release::ReleasedTable;
 use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
 
 /// Two standard errors to either side hold the exact clipped answer in 95 of 100 cases.
 const NORMAL_95: f64 = 1.96;
 
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.
-pub fn of_answer(plan: &Plan, released: &Released, wished: Notices, balances: &Balances, policy: &Policy) -> Vec<String> {
+pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balances: &Balances, policy: &Policy) -> Vec<String> {
     if plan.loss().is_zero() {
         return Vec::new();
     }
-    let cost = format!("privacy cost: {}; {}", cost(&plan.loss(), policy), left(&balances.role));
+    let Answered { released, paid, recalled } = answered;
+    let left = left(&balances.role);
+    let cost = match (paid.is_zero(), recalled) {
+        (true, _) => format!("privacy cost: nothing, the same was released before; {left}"),
+        (false, 0) => format!("privacy cost: {}; {left}", cost(paid, policy)),
+        (false, recalled) => {
+            format!("privacy cost: {}, {recalled} of {} releases were made before; {left}", cost(paid, policy), plan.releases().len())
+        }
+    };
     match wished {
         Notices::Off => Vec::new(),
         Notices::Cost => vec![cost],

@@ -1,10 +1,12 @@
 //! What the edges see of the engine: who asks, what is bound, what comes back.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use super::Meter;
 use crate::error::Error;
 use crate::parse::Query;
 use crate::policy::Wishes;
@@ -21,6 +23,14 @@ pub struct Answer {
     pub notices: Vec<String>,
 }
 
+/// How many connections may be held at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    pub total: u32,
+    pub per_role: u32,
+    pub per_address: u32,
+}
+
 /// What the wire needs of the engine. Two implementations: [`super::Engine`] and the double of the wire tests.
 pub trait Service: Send + Sync + 'static {
     /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for an unknown role.
@@ -33,8 +43,9 @@ pub trait Service: Send + Sync + 'static {
     fn wishes(&self, role: &str) -> Wishes;
     /// 22023 for a wish past the policy's ceiling.
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal>;
-    /// Roles may hold at most this many connections together.
-    fn connections_max(&self) -> u32;
+    fn places(&self) -> Places;
+    /// Where the operator's counts are kept.
+    fn meter(&self) -> Arc<Meter>;
     /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing: to be inferred).
     fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> impl Future<Output = Result<Description, Error>> + Send;
     /// Plans, charges, runs and releases. `formats`: none (all text), one for all, or one a column. `parameters` are the OIDs `describe` returned.

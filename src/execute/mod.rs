@@ -15,7 +15,7 @@ pub use sealed::Sealed;
 
 use crate::catalog;
 use crate::ledger::Charge;
-use crate::rewrite::{Plan, ReleasePlan};
+use crate::rewrite::{Part, ReleasePlan};
 
 /// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
 const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
@@ -51,13 +51,13 @@ pub struct Snapshot {
 }
 
 impl Backend {
-    /// Opens the snapshot of a plan. Reads the catalog alone.
+    /// Opens the snapshot of a part of a plan. Reads the catalog alone.
     ///
     /// # Errors
     /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays locked, [`Error::Cancelled`],
     /// [`Error::Backend`] where the database cannot be reached.
-    pub async fn snapshot(&self, plan: &Plan, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
-        if plan.releases().iter().all(|r| r.sql().is_none()) {
+    pub async fn snapshot(&self, part: &Part<'_>, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
+        if part.releases().next().is_none() {
             return Ok(Snapshot { lease: None, config: self.config().clone(), timeout });
         }
         let lease = tokio::select! {
@@ -66,7 +66,7 @@ impl Backend {
         };
         let snapshot = Snapshot { lease: Some(lease), config: self.config().clone(), timeout };
         tokio::select! {
-            pinned = snapshot.pin(plan) => pinned?,
+            pinned = snapshot.pin(part) => pinned?,
             () = cancel.cancelled() => {
                 snapshot.stop().await;
                 return Err(Error::Cancelled);
@@ -83,11 +83,10 @@ impl Snapshot {
     }
 
     /// Opens the transaction, locks the tables against change and compares them with what the plan relied on.
-    async fn pin(&self, plan: &Plan) -> Result<(), Error> {
+    async fn pin(&self, part: &Part<'_>) -> Result<(), Error> {
         let client = self.client()?;
         client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
-        let mut tables: Vec<&(u32, String, String, String)> =
-            plan.releases().iter().filter(|r| r.sql().is_some()).flat_map(ReleasePlan::relied_on).collect();
+        let mut tables: Vec<&(u32, String, String, String)> = part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
         for (_, schema, name, _) in &tables {
@@ -120,23 +119,24 @@ impl Snapshot {
         self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))
     }
 
-    /// Runs the statement of one release, with its constants: for each parameter an array of texts. A release without a statement gives `None`.
+    /// Runs the statement of one release, with its constants: for each parameter an array of texts.
     ///
     /// # Requires
-    /// `paid` covers the plan: it was made durable before this call.
+    /// `paid` covers the part: it was made durable before this call.
     ///
     /// # Errors
     /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
     pub async fn run(
         &self,
-        plan: &Plan,
+        part: &Part<'_>,
         release: usize,
         constants: &[Vec<Option<String>>],
         paid: &Charge,
         cancel: &CancellationToken,
-    ) -> Result<Option<Sealed<Rows>>, Error> {
-        assert!(paid.covers(&crate::ledger::Fingerprint::new(plan.fingerprint())), "a plan runs under its own charge only");
-        let Some(sql) = plan.releases()[release].sql() else { return Ok(None) };
+    ) -> Result<Sealed<Rows>, Error> {
+        assert!(paid.covers(&crate::ledger::Fingerprint::new(part.fingerprint())), "a plan runs under its own charge only");
+        let sql = part.plan().releases()[release].sql().filter(|_| part.contains(release));
+        let sql = sql.ok_or_else(|| Error::Backend("a statement that was not paid for".to_owned()))?;
         let client = self.client()?;
         // An engine that knows no statement_timeout is left to itself a little later.
         let limit = self.timeout + Duration::from_secs(5);
@@ -148,7 +148,7 @@ impl Snapshot {
             }
         };
         match answered {
-            Ok(rows) => Ok(Some(Sealed::new(rows.map_err(|e| backend(&e))?))),
+            Ok(rows) => Ok(Sealed::new(rows.map_err(|e| backend(&e))?)),
             Err(_) => {
                 self.stop().await;
                 Err(Error::Backend("statement timeout".to_owned()))

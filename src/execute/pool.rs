@@ -9,6 +9,7 @@ use crate::postgres::{self, Connected};
 /// The backing database.
 pub struct Backend {
     config: tokio_postgres::Config,
+    size: usize,
     places: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connected>>>,
 }
@@ -23,11 +24,33 @@ pub struct Lease {
 impl Backend {
     /// `connections` at most are open at a time; an embedded engine bears one.
     pub fn new(config: tokio_postgres::Config, connections: usize) -> Self {
-        Self { config, places: Arc::new(Semaphore::new(connections.max(1))), idle: Arc::default() }
+        let size = connections.max(1);
+        Self { config, size, places: Arc::new(Semaphore::new(size)), idle: Arc::default() }
     }
 
     pub(super) fn config(&self) -> &tokio_postgres::Config {
         &self.config
+    }
+
+    /// Connections in use, and how many there may be.
+    pub fn used(&self) -> (usize, usize) {
+        (self.size.saturating_sub(self.places.available_permits()), self.size)
+    }
+
+    /// Whether the database answers; while all connections are in use, it does.
+    pub async fn answers(&self) -> bool {
+        if self.places.available_permits() == 0 {
+            return true;
+        }
+        let Ok(lease) = self.lease().await else { return false };
+        let answered = match lease.client() {
+            Ok(client) => client.simple_query("SELECT 1").await.is_ok(),
+            Err(_) => false,
+        };
+        if answered {
+            lease.keep();
+        }
+        answered
     }
 
     pub(super) async fn lease(&self) -> Result<Lease, String> {

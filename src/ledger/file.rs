@@ -12,7 +12,7 @@ use super::error::Error;
 /// "pgvl" in SQLite's application_id: this file is a pgveil ledger.
 pub(super) const APPLICATION_ID: u32 = 0x7067_766c;
 /// Format of the ledger, in SQLite's user_version.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 const HEADER_SIZE: usize = 100;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -104,7 +104,7 @@ pub(super) fn check_header(path: &Path) -> Result<(), Error> {
         return foreign("an SQLite database of another application");
     }
     match word(60) {
-        FORMAT => {}
+        1..=FORMAT => {}
         0 => return foreign("it has no format version"),
         found => return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT }),
     }

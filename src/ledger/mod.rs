@@ -4,10 +4,12 @@
 //! returns a [`Charge`] only after the debit is on disk; without a charge nothing can run. Nothing is ever refunded, no sum ever shrinks, and a file that is
 //! not whole is refused, never started afresh. Several processes may share one file: each debit reads the sums and writes them under one lock.
 //!
-//! Stored: role, time, the four components of the loss, a digest of the plan. Never SQL, never a literal.
+//! Stored of a debit: role, time, the four components of the loss, a digest of the plan. Never SQL, never a literal. Stored of an answer: a digest of its question,
+//! who has paid for it, and the released values, which are what those roles were shown.
 //!
 //! What the file cannot defend against is whoever may replace it: a restored older copy is a whole ledger in which less was spent.
 
+mod answers;
 mod balance;
 mod charge;
 mod error;
@@ -17,6 +19,7 @@ mod sqlite;
 mod verify;
 mod worker;
 
+pub use answers::{AnswerId, Purchase, Question, Stored};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint};
 pub use error::{DebitError, Error};
@@ -91,11 +94,55 @@ impl Ledger {
     /// [`DebitError::Exhausted`] and [`DebitError::TotalExhausted`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or storage failed; then the
     /// debit may or may not stand, and is not acknowledged.
     pub async fn debit(&self, role: &str, loss: Loss, fingerprint: Fingerprint) -> Result<Charge, DebitError> {
+        self.purchase(role, Purchase { fresh: loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint }).await
+    }
+
+    /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for other roles to the role's alone.
+    ///
+    /// # Guarantee
+    ///
+    /// As [`Ledger::debit`]. The charge covers the fresh part.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::debit`].
+    pub async fn purchase(&self, role: &str, purchase: Purchase) -> Result<Charge, DebitError> {
         let role = self.known(role)?;
-        if !loss.is_zero() {
-            self.worker.call(Access::Write, move |store| store.debit(&role, &loss, &fingerprint)).await??;
+        let (loss, fingerprint) = (purchase.fresh, purchase.fingerprint);
+        if !loss.is_zero() || !purchase.answers.is_empty() {
+            self.worker.call(Access::Write, move |store| store.purchase(&role, &purchase)).await??;
         }
         Ok(Charge::paid(loss, fingerprint))
+    }
+
+    /// An answer to the question that the role may see for nothing, or one made for another role.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn find(&self, role: &str, question: Question) -> Result<Option<Stored>, Error> {
+        let role = self.known(role)?;
+        self.worker.call(Access::Read, move |store| store.find(&role, &question)).await
+    }
+
+    /// The values of an answer that the role holds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn held(&self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
+        let role = self.known(role)?;
+        self.worker.call(Access::Read, move |store| store.held(&role, answer)).await
+    }
+
+    /// Keeps released values, durably, as an answer that the role has paid for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn keep(&self, role: &str, question: Question, released: Vec<u8>) -> Result<(), Error> {
+        let role = self.known(role)?;
+        self.worker.call(Access::Write, move |store| store.keep(&role, &question, &released)).await
     }
 
     /// The role's account: for the role itself.

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::error::{DebitError, Error};
-use super::{AccountSpec, Entry, file, verify};
+use super::{AccountSpec, Entry, answers, file, verify};
 use crate::mechanism::{Accounting, Cap, Fixed, Loss};
 
 /// How long a statement waits for other processes' locks.
@@ -68,15 +68,15 @@ pub(super) enum Access {
 
 /// An account of the policy in force: its row, and what it may spend.
 #[derive(Debug)]
-struct Account {
-    id: i64,
-    cap: Cap,
+pub(super) struct Account {
+    pub(super) id: i64,
+    pub(super) cap: Cap,
 }
 
 /// The open file and the accounts of the policy in force.
 #[derive(Debug)]
 pub(super) struct Store {
-    connection: Connection,
+    pub(super) connection: Connection,
     owner: Account,
     roles: HashMap<String, Account>,
 }
@@ -91,7 +91,8 @@ impl Store {
         file::create_if_missing(path, build)?;
         file::check_header(path)?;
         let connection = connect(path).map_err(|error| verify::read_failure(path, error))?;
-        verify::verify(&connection, path, SCHEMA)?;
+        raise(&connection, path)?;
+        verify::verify(&connection, path, &format!("{SCHEMA}{}", answers::SCHEMA))?;
         begin(&connection, Access::Write)?;
         let accounts = open_accounts(&connection, owner, roles);
         let ended = end(&connection, accounts.as_ref().map(|_| ()).map_err(Clone::clone));
@@ -174,34 +175,53 @@ impl Store {
 
     /// The newest debits of a role, newest first.
     pub(super) fn history(&self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint FROM debit WHERE role = ?1 ORDER BY id DESC LIMIT ?2";
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id FROM debit WHERE role = ?1
+                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id FROM receipt WHERE role = ?1
+                   ORDER BY microseconds DESC, id DESC LIMIT ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![self.role(role)?.id, rows_max], |row| {
-            Ok(Entry { loss: loss(row)?, microseconds: row.get(4)?, fingerprint: Fingerprint::new(row.get(5)?) })
+            Ok(Entry { loss: loss_at(row)?, microseconds: row.get(4)?, fingerprint: Fingerprint::new(row.get(5)?) })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    fn role(&self, name: &str) -> Result<&Account, Error> {
+    pub(super) fn role(&self, name: &str) -> Result<&Account, Error> {
         self.roles.get(name).ok_or_else(|| Error::UnknownRole { role: name.to_owned() })
     }
 
-    fn balance(&self, account: &Account) -> Result<Balance, Error> {
+    pub(super) fn balance(&self, account: &Account) -> Result<Balance, Error> {
         Ok(Balance { cap: account.cap, spent: self.spent(account)? })
     }
 
-    fn spent(&self, account: &Account) -> Result<Loss, Error> {
+    pub(super) fn spent(&self, account: &Account) -> Result<Loss, Error> {
         let sql = "SELECT spent_epsilon, spent_rho, spent_mu_squared, spent_delta FROM account WHERE id = ?1";
-        Ok(self.connection.prepare_cached(sql)?.query_row([account.id], loss)?)
+        Ok(self.connection.prepare_cached(sql)?.query_row([account.id], loss_at)?)
     }
 
-    fn set_spent(&self, account: &Account, total: &Loss) -> Result<(), Error> {
+    pub(super) fn set_spent(&self, account: &Account, total: &Loss) -> Result<(), Error> {
         let sql = "UPDATE account SET spent_epsilon = ?2, spent_rho = ?3, spent_mu_squared = ?4, spent_delta = ?5 WHERE id = ?1";
         let [epsilon, rho, mu_squared, delta] = blobs(total);
         let changed = self.connection.prepare_cached(sql)?.execute(params![account.id, epsilon, rho, mu_squared, delta])?;
         assert!(changed == 1, "an account is never removed");
         Ok(())
     }
+}
+
+/// Brings a ledger of the first format to this one: tables are added, nothing else is touched. A file that is not whole is left as it is.
+fn raise(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let format = |connection: &Connection| connection.query_row("PRAGMA user_version", [], |row| row.get::<_, u32>(0));
+    if format(connection).map_err(|error| verify::read_failure(path, error))? >= file::FORMAT {
+        return Ok(());
+    }
+    verify::structure_of(connection, path, SCHEMA)?;
+    begin(connection, Access::Write)?;
+    // Another process may have done it since.
+    let raised = if format(connection)? >= file::FORMAT {
+        Ok(())
+    } else {
+        connection.execute_batch(answers::SCHEMA).and_then(|()| connection.pragma_update(None, "user_version", file::FORMAT))
+    };
+    end(connection, raised.map_err(Error::from))
 }
 
 /// Makes an empty ledger under a name nobody else uses yet.
@@ -211,7 +231,7 @@ fn build(path: &Path) -> Result<(), Error> {
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "application_id", file::APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", file::FORMAT)?;
-    connection.execute_batch(&format!("BEGIN;{SCHEMA}COMMIT;"))?;
+    connection.execute_batch(&format!("BEGIN;{SCHEMA}{}COMMIT;", answers::SCHEMA))?;
     // The draft's own journal goes with the draft.
     connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| error)?;
@@ -296,18 +316,18 @@ fn accounting_name(accounting: Accounting) -> &'static str {
 }
 
 /// A loss from the first four columns: epsilon, rho, mu^2, delta.
-pub(super) fn loss(row: &Row<'_>) -> rusqlite::Result<Loss> {
+pub(super) fn loss_at(row: &Row<'_>) -> rusqlite::Result<Loss> {
     let fixed = |at: usize| row.get::<_, [u8; 16]>(at).map(|bytes| Fixed(u128::from_be_bytes(bytes)));
     let epsilon = row.get::<_, Option<[u8; 16]>>(0)?.map(|bytes| Fixed(u128::from_be_bytes(bytes)));
     Ok(Loss { epsilon, rho: fixed(1)?, mu_squared: fixed(2)?, delta: fixed(3)? })
 }
 
-fn blobs(loss: &Loss) -> [Option<[u8; 16]>; 4] {
+pub(super) fn blobs(loss: &Loss) -> [Option<[u8; 16]>; 4] {
     let Loss { epsilon, rho, mu_squared, delta } = loss;
     [*epsilon, Some(*rho), Some(*mu_squared), Some(*delta)].map(|value| value.map(|fixed| fixed.0.to_be_bytes()))
 }
 
 /// Since 1970, for people who read the history; nothing rests on it.
-fn microseconds(time: SystemTime) -> i64 {
+pub(super) fn microseconds(time: SystemTime) -> i64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

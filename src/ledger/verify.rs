@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode};
 
 use super::error::Error;
-use super::sqlite;
+use super::{answers, sqlite};
 use crate::mechanism::Loss;
 
 /// Reads everything in one snapshot and writes nothing.
@@ -14,7 +14,7 @@ use crate::mechanism::Loss;
 /// # Guarantee
 ///
 /// On success the file is structurally whole, has exactly the expected schema, no debit is missing from its middle, and each account's sum is the exact sum
-/// of its debits (the owner's: of all debits). A file that was set back to an older whole state cannot be told from that state.
+/// of its debits and receipts (the owner's: of all debits). A file that was set back to an older whole state cannot be told from that state.
 ///
 /// # Errors
 ///
@@ -28,6 +28,20 @@ pub(super) fn verify(connection: &Connection, path: &Path, schema: &str) -> Resu
         sums(&snapshot)
     };
     match checked() {
+        Ok(None) => Ok(()),
+        Ok(Some(reason)) => Err(Error::Damaged { path: path.to_owned(), reason }),
+        Err(error) => Err(read_failure(path, error)),
+    }
+}
+
+/// Whether the file is structurally whole and has exactly this schema.
+///
+/// # Errors
+///
+/// As [`verify`].
+pub(super) fn structure_of(connection: &Connection, path: &Path, schema: &str) -> Result<(), Error> {
+    let checked = connection.unchecked_transaction().and_then(|snapshot| structure(&snapshot, path, schema));
+    match checked {
         Ok(None) => Ok(()),
         Ok(Some(reason)) => Err(Error::Damaged { path: path.to_owned(), reason }),
         Err(error) => Err(read_failure(path, error)),
@@ -81,9 +95,19 @@ fn sums(snapshot: &Connection) -> rusqlite::Result<Option<String>> {
     let mut statement = snapshot.prepare("SELECT epsilon, rho, mu_squared, delta, role FROM debit")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let loss = sqlite::loss(row)?;
+        let loss = sqlite::loss_at(row)?;
         total = total.and_then(|sum| sum.compose(loss));
         let sum = by_role.entry(row.get(4)?).or_insert(Some(Loss::ZERO));
+        *sum = sum.and_then(|sum| sum.compose(loss));
+    }
+    let (count, last): (i64, i64) =
+        snapshot.query_row("SELECT count(*), coalesce(max(id), 0) FROM receipt", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if count != last {
+        return Ok(Some(format!("{count} receipts are there of {last}")));
+    }
+    // The owner had paid for what these bought.
+    for (role, loss) in answers::receipts(snapshot)? {
+        let sum = by_role.entry(role).or_insert(Some(Loss::ZERO));
         *sum = sum.and_then(|sum| sum.compose(loss));
     }
     let mut statement = snapshot.prepare("SELECT spent_epsilon, spent_rho, spent_mu_squared, spent_delta, id, kind, name FROM account")?;
@@ -91,7 +115,7 @@ fn sums(snapshot: &Connection) -> rusqlite::Result<Option<String>> {
     while let Some(row) = rows.next()? {
         let (id, kind, name): (i64, String, String) = (row.get(4)?, row.get(5)?, row.get(6)?);
         let expected = if kind == "owner" { total } else { by_role.remove(&id).unwrap_or(Some(Loss::ZERO)) };
-        if expected != Some(sqlite::loss(row)?) {
+        if expected != Some(sqlite::loss_at(row)?) {
             return Ok(Some(format!("the sum of {kind} {name:?} is not the sum of its debits")));
         }
     }

@@ -96,6 +96,9 @@ fn url(node: &Node, what: &str, schemes: &[&str], environment: Environment<'_>, 
     Some(url.value)
 }
 
+/// A limit that is never met.
+const CONNECTIONS_MAX: u32 = 100_000;
+
 /// What holds where the policy says nothing.
 const LIMITS: Limits = Limits {
     groups_per_unit: 20,
@@ -105,6 +108,8 @@ const LIMITS: Limits = Limits {
     failures: 10,
     statement_timeout: Duration::from_secs(60),
     connections: 200,
+    connections_per_role: CONNECTIONS_MAX,
+    connections_per_address: CONNECTIONS_MAX,
 };
 
 fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
@@ -115,7 +120,9 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
         ("rows_per_unit", "limits.rows_per_unit", &mut limits.rows_per_unit, 1..=1_000_000),
         ("groups", "limits.groups", &mut limits.groups, 1..=10_000_000),
         ("failures", "limits.failures", &mut limits.failures, 0..=1_000_000),
-        ("connections", "limits.connections", &mut limits.connections, 1..=100_000),
+        ("connections", "limits.connections", &mut limits.connections, 1..=u64::from(CONNECTIONS_MAX)),
+        ("connections_per_role", "limits.connections_per_role", &mut limits.connections_per_role, 1..=u64::from(CONNECTIONS_MAX)),
+        ("connections_per_address", "limits.connections_per_address", &mut limits.connections_per_address, 1..=u64::from(CONNECTIONS_MAX)),
     ];
     for (key, what, limit, range) in small {
         if let Some(value) = fields.optional(key).and_then(|node| walk::count(node, what, range, findings)) {

@@ -52,8 +52,18 @@ pub struct Role {
     /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
     pub verifier: String,
     pub budget: Budget,
+    pub reuse: RoleReuse,
     /// What its sessions start with.
     pub wishes: Wishes,
+}
+
+/// Whether a role may buy an answer that it holds again, with fresh noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoleReuse {
+    /// As the session says.
+    Chosen,
+    /// Never: the same question always gets the same answer.
+    Always,
 }
 
 /// Bounds of a column as decimal text, exactly as PostgreSQL will read them; `lower < upper` is checked in the column's type.
@@ -75,6 +85,12 @@ pub enum Scalar {
     Date(i32),
     /// Timestamp without or with time zone (UTC), as microseconds since 2000-01-01.
     Timestamp(i64),
+    /// A constant of a query only: its parts, which PostgreSQL keeps apart.
+    Interval {
+        months: i32,
+        days: i32,
+        micros: i64,
+    },
 }
 
 /// One column that the analyst may name.
@@ -144,6 +160,8 @@ pub struct Limits {
     pub failures: u32,
     pub statement_timeout: std::time::Duration,
     pub connections: u32,
+    pub connections_per_role: u32,
+    pub connections_per_address: u32,
 }
 
 /// A checked policy: every fact in it agrees with the catalog it was checked against.

@@ -66,7 +66,16 @@ pub fn compare(a: &Scalar, b: &Scalar) -> Option<Ordering> {
         (Scalar::Decimal(a), Scalar::Decimal(b)) => Some(compare_decimal(a, b)),
         (Scalar::Text(a), Scalar::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         (Scalar::Date(a), Scalar::Date(b)) => Some(a.cmp(b)),
-        (Scalar::Bool(_) | Scalar::Int(_) | Scalar::Decimal(_) | Scalar::Text(_) | Scalar::Date(_) | Scalar::Timestamp(_), _) => None,
+        (
+            Scalar::Bool(_)
+            | Scalar::Int(_)
+            | Scalar::Decimal(_)
+            | Scalar::Text(_)
+            | Scalar::Date(_)
+            | Scalar::Timestamp(_)
+            | Scalar::Interval { .. },
+            _,
+        ) => None,
     }
 }
 

@@ -84,5 +84,6 @@ fn scalar(value: &Scalar) -> String {
         Scalar::Text(t) => format!("text {t:?}"),
         Scalar::Date(d) => format!("date {d}"),
         Scalar::Timestamp(t) => format!("timestamp {t}"),
+        Scalar::Interval { months, days, micros } => format!("interval {months} {days} {micros}"),
     }
 }

@@ -10,7 +10,7 @@ use crate::execute::{Rows, Sealed};
 use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
-use crate::rewrite::{Plan, ReleasePlan, key_text};
+use crate::rewrite::{Part, Plan, ReleasePlan, key_text};
 
 /// Released values: what middle queries and the outer query may read. Filled here alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,16 +24,42 @@ impl Released {
         self.tables.get(release).and_then(Option::as_ref)
     }
 
-    fn nothing(plan: &Plan) -> Self {
-        Self { tables: plan.releases().iter().map(|_| None).collect() }
+    /// What is known before anything is asked: releases that were made and paid before, and lists of declared keys.
+    pub fn before(plan: &Plan) -> Self {
+        let known = |release: &ReleasePlan| release.price().is_none().then(|| listed(release));
+        Self { tables: plan.releases().iter().map(known).collect() }
+    }
+
+    /// Takes an answer that the asker holds.
+    ///
+    /// # Errors
+    /// Where the text is no table of this release's keys and measures.
+    pub fn recall(&mut self, plan: &Plan, release: usize, stored: &[u8]) -> Result<(), Error> {
+        let shape = &plan.releases()[release];
+        let table: ReleasedTable = serde_json::from_slice(stored).map_err(|_| Error::Unreadable)?;
+        let fits = |rows: usize, width: usize, wanted: usize| rows == table.keys.len() && width == wanted;
+        let keys = table.keys.iter().all(|k| fits(table.measures.len(), k.len(), shape.keys().len()));
+        let measures = table.measures.iter().all(|m| fits(table.measures.len(), m.len(), shape.measures().len()));
+        if !keys || !measures {
+            return Err(Error::Unreadable);
+        }
+        self.tables[release] = Some(table);
+        Ok(())
     }
 }
 
 /// The groups of one release: keys and measures as PostgreSQL would print them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
     pub measures: Vec<Vec<String>>,
+}
+
+impl ReleasedTable {
+    /// As the ledger keeps it.
+    pub fn stored(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
 }
 
 /// No noise could be drawn; nothing is released, the charge stands.
@@ -41,26 +67,32 @@ pub struct ReleasedTable {
 pub enum Error {
     #[error("noise: {0}")]
     Noise(#[from] SampleError),
-    #[error("a release has rows without a price, or a price without rows")]
+    #[error("a stored answer could not be read")]
+    Unreadable,
+    #[error("rows of a release that was not paid for")]
     Mismatch,
 }
 
-/// The releases of one plan under one charge: each is made once.
+/// The releases of a part of a plan under one charge: each is made once.
 #[derive(Debug)]
 pub struct Releasing<'p> {
-    plan: &'p Plan,
+    part: Part<'p>,
     paid: Charge,
     released: Released,
 }
 
 impl<'p> Releasing<'p> {
-    /// Takes the charge by value: no second answer can be made with it.
+    /// Takes the charge by value: no second answer can be made with it. `known` holds what is answered already.
     ///
     /// # Requires
-    /// `paid` was debited for this very plan (asserted).
-    pub fn new(plan: &'p Plan, paid: Charge) -> Self {
-        assert!(paid.covers(&Fingerprint::new(plan.fingerprint())), "rows are opened by their own charge only");
-        Self { plan, paid, released: Released::nothing(plan) }
+    /// `paid` was debited for this very part (asserted).
+    pub fn new(part: Part<'p>, known: Released, paid: Charge) -> Self {
+        assert!(paid.covers(&Fingerprint::new(part.fingerprint())), "rows are opened by their own charge only");
+        Self { part, paid, released: known }
+    }
+
+    pub fn part(&self) -> &Part<'p> {
+        &self.part
     }
 
     pub fn charge(&self) -> &Charge {
@@ -75,7 +107,7 @@ impl<'p> Releasing<'p> {
         self.released
     }
 
-    /// Opens the rows of a release, adds noise, and drops groups below the threshold. `None` for a release without a statement.
+    /// Opens the rows of a release, adds noise, and drops groups below the threshold.
     ///
     /// # Guarantee
     /// For neighbours that differ in all rows of one unit, what is released is as private as the charge's loss says: every coordinate of every cell has its own
@@ -88,14 +120,11 @@ impl<'p> Releasing<'p> {
     /// # Reference
     /// Dong, Roth, Su 2019 for the vector and for adaptive steps (Theorem 3.2); Wilson et al. 2020 (arXiv 1909.01917) for keys released by threshold, each group
     /// with its own draw.
-    pub fn release(&mut self, release: usize, rows: Option<Sealed<Rows>>, sampler: &mut dyn Sampler) -> Result<(), Error> {
+    pub fn release(&mut self, release: usize, rows: Sealed<Rows>, sampler: &mut dyn Sampler) -> Result<(), Error> {
         assert!(self.released.table(release).is_none(), "noise is drawn once for a charge");
-        let plan = &self.plan.releases()[release];
-        let table = match (plan.price(), rows) {
-            (None, None) => listed(plan),
-            (Some(price), Some(rows)) => noised(plan, &price.calibrated, price.threshold, rows.open(&self.paid), sampler)?,
-            (None, Some(_)) | (Some(_), None) => return Err(Error::Mismatch),
-        };
+        let plan = &self.part.plan().releases()[release];
+        let Some(price) = plan.price().filter(|_| self.part.contains(release)) else { return Err(Error::Mismatch) };
+        let table = noised(plan, &price.calibrated, price.threshold, rows.open(&self.paid), sampler)?;
         self.released.tables[release] = Some(table);
         Ok(())
     }

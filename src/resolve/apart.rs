@@ -116,6 +116,12 @@ impl Resolver<'_> {
         }
     }
 
+    /// Whether a column in the same place of both arms tells units apart.
+    pub(super) fn set_tells_apart(&self, left: &ast::SetExpr, right: &ast::SetExpr, environment: &Environment) -> Result<bool, Refusal> {
+        let (left, right) = (self.rows_of_body(left, environment)?, self.rows_of_body(right, environment)?);
+        Ok(left.columns.iter().zip(&right.columns).any(|(a, b)| a.1.determines && b.1.determines))
+    }
+
     fn rows_of_select(&self, select: &ast::Select, environment: &Environment) -> Result<Rows, Refusal> {
         let shape = self.shape_of_from(select, environment)?;
         let mut columns = Vec::new();
@@ -164,7 +170,18 @@ impl Resolver<'_> {
                 keys.extend(group_expression(expr, select, &shape.scope).ok().and_then(|e| shape.column(e)));
             }
         }
-        let facts: Vec<Fact> = keys.into_iter().map(|id| shape.fact(id)).collect();
+        self.tells_apart(&keys, shape)
+    }
+
+    /// Whether rows with equal values of these expressions belong to one unit, over the FROM of a SELECT.
+    pub(super) fn determines_unit(&self, exprs: &[ast::Expr], select: &ast::Select, environment: &Environment) -> Result<bool, Refusal> {
+        let shape = self.shape_of_from(select, environment)?;
+        let keys: Vec<ColumnId> = exprs.iter().filter_map(|e| shape.column(e)).collect();
+        self.tells_apart(&keys, &shape)
+    }
+
+    fn tells_apart(&self, keys: &[ColumnId], shape: &Shape) -> Result<bool, Refusal> {
+        let facts: Vec<Fact> = keys.iter().map(|id| shape.fact(*id)).collect();
         Ok(facts.iter().any(|f| f.determines || f.origin.is_some_and(|(mention, table, _)| self.holds_key(mention, table, &facts))))
     }
 

@@ -1,8 +1,15 @@
 //! The catalogue: every function and operator that may touch a private row, its types, and the rule that makes it total. What is not here is refused by name.
 
+mod dates;
+mod names;
+mod numbers;
+mod strings;
+
+pub use names::{AGGREGATES, OUTER};
+
 use crate::catalog::Type;
 
-/// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …) are resolved by the grammar; the rest by [`ENTRIES`].
+/// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …) are resolved by the grammar; the rest by [`entries`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Function {
     // By grammar: total for every input.
@@ -28,8 +35,13 @@ pub enum Function {
     /// (text, constant pattern).
     Like,
     ILike,
-    /// (constant field, date or timestamp) → numeric.
-    Extract,
+    SimilarTo,
+    Matches,
+    MatchesInsensitive,
+    /// Any number of texts, NULLs left out.
+    Concat,
+    /// The same, the first of them a constant between the others.
+    ConcatSeparated,
     // Comparisons: total between values of one kind.
     Equal,
     NotEqual,
@@ -43,8 +55,16 @@ pub enum Function {
     Multiply,
     Divide,
     Modulo,
+    /// `div`: the quotient of numerics, towards zero.
+    Quotient,
     Negate,
     Abs,
+    BitAnd,
+    BitOr,
+    BitXor,
+    BitNot,
+    ShiftLeft,
+    ShiftRight,
     Sign,
     Floor,
     Ceiling,
@@ -52,14 +72,34 @@ pub enum Function {
     RoundTo,
     Truncate,
     TruncateTo,
+    TrimScale,
     SquareRoot,
+    CubeRoot,
     NaturalLog,
     Log10,
+    /// (constant base, value).
+    LogBase,
+    Exponential,
+    /// One of the two is a constant.
+    Power,
+    Sine,
+    Cosine,
+    Tangent,
+    Cotangent,
+    ArcSine,
+    ArcCosine,
+    ArcTangent,
+    ArcTangent2,
+    Degrees,
+    Radians,
     WidthBucket,
     // Strings.
+    Concatenate,
     Lower,
     Upper,
+    Initcap,
     Length,
+    OctetLength,
     Trim,
     TrimLeft,
     TrimRight,
@@ -67,13 +107,45 @@ pub enum Function {
     Right,
     Substring,
     SubstringFor,
+    /// The part that a constant regular expression matches.
+    SubstringMatching,
+    ReplaceMatching,
     Position,
+    StartsWith,
+    Replace,
+    Translate,
+    SplitPart,
+    PadLeft,
+    PadRight,
+    Repeat,
+    Reverse,
+    Md5,
+    Ascii,
+    Character,
+    /// `to_char` of a number, date or timestamp with a constant format.
+    Formatted,
     // Dates.
+    /// (constant field, date, timestamp or interval) → numeric.
+    Extract,
     DateTrunc,
     DatePart,
     DateDifference,
     DatePlusDays,
     DateMinusDays,
+    /// Date or timestamp and an interval.
+    Later,
+    Earlier,
+    /// Timestamps' difference.
+    Elapsed,
+    /// Number times a constant interval.
+    TimesInterval,
+    Age,
+    Overlaps,
+    /// (constant zone, timestamp).
+    AtZone,
+    MakeDate,
+    /// Seconds since 1970 as a timestamptz.
+    FromEpoch,
 }
 
 /// How a call is made unable to raise an error, whatever its row holds. `rewrite::expression` carries each rule out.
@@ -85,8 +157,10 @@ pub enum Rule {
     Arithmetic,
     /// NULL where the divisor is 0, unless the divisor is a non-zero constant; else as `Arithmetic`.
     Division,
-    /// NULL outside the domain: the argument must be > 0 (or ≥ 0 for the square root).
+    /// NULL outside the function's domain: of logarithms, roots, inverse sines, characters and dates made of numbers.
     Domain,
+    /// Operand clamped to where the result stays within working range.
+    Reach,
     /// Text operand cut to a length first; integer arguments are constants within bounds.
     Bounded,
     /// Dates are clamped to years 0001 to 9999 at the scan and again in the result.
@@ -95,7 +169,7 @@ pub enum Rule {
     Histogram,
 }
 
-/// Type of an argument or a result in [`ENTRIES`].
+/// Type of an argument or a result of an [`Entry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Int2,
@@ -107,10 +181,14 @@ pub enum Kind {
     Date,
     Timestamp,
     Timestamptz,
+    Interval,
+    Bool,
     /// An integer that must be a constant.
     ConstantInt,
     /// A text that must be a constant.
     ConstantText,
+    /// An interval that must be a constant.
+    ConstantInterval,
 }
 
 /// One overload.
@@ -127,97 +205,13 @@ const fn entry(name: &'static str, function: Function, arguments: &'static [Kind
     Entry { name, function, arguments, result, rule }
 }
 
-use Function as F;
-use Kind::{ConstantInt, ConstantText, Date, Float8, Int2, Int4, Int8, Numeric, Text, Timestamp, Timestamptz};
-use Rule::{Arithmetic, Bounded, Calendar, Division, Domain, Histogram, Total};
+use Kind::{Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz};
+use Rule::Total;
 
-/// Every overload, grouped by name. Operators stand under their symbol.
-pub static ENTRIES: &[Entry] = &[
-    entry("+", F::Add, &[Int2, Int2], Int2, Arithmetic),
-    entry("+", F::Add, &[Int4, Int4], Int4, Arithmetic),
-    entry("+", F::Add, &[Int8, Int8], Int8, Arithmetic),
-    entry("+", F::Add, &[Numeric, Numeric], Numeric, Arithmetic),
-    entry("+", F::Add, &[Float8, Float8], Float8, Arithmetic),
-    entry("+", F::DatePlusDays, &[Date, Int4], Date, Calendar),
-    entry("-", F::Subtract, &[Int2, Int2], Int2, Arithmetic),
-    entry("-", F::Subtract, &[Int4, Int4], Int4, Arithmetic),
-    entry("-", F::Subtract, &[Int8, Int8], Int8, Arithmetic),
-    entry("-", F::Subtract, &[Numeric, Numeric], Numeric, Arithmetic),
-    entry("-", F::Subtract, &[Float8, Float8], Float8, Arithmetic),
-    entry("-", F::DateDifference, &[Date, Date], Int4, Calendar),
-    entry("-", F::DateMinusDays, &[Date, Int4], Date, Calendar),
-    entry("-", F::Negate, &[Int2], Int2, Arithmetic),
-    entry("-", F::Negate, &[Int4], Int4, Arithmetic),
-    entry("-", F::Negate, &[Int8], Int8, Arithmetic),
-    entry("-", F::Negate, &[Numeric], Numeric, Arithmetic),
-    entry("-", F::Negate, &[Float8], Float8, Arithmetic),
-    entry("*", F::Multiply, &[Int2, Int2], Int2, Arithmetic),
-    entry("*", F::Multiply, &[Int4, Int4], Int4, Arithmetic),
-    entry("*", F::Multiply, &[Int8, Int8], Int8, Arithmetic),
-    entry("*", F::Multiply, &[Numeric, Numeric], Numeric, Arithmetic),
-    entry("*", F::Multiply, &[Float8, Float8], Float8, Arithmetic),
-    entry("/", F::Divide, &[Int2, Int2], Int2, Division),
-    entry("/", F::Divide, &[Int4, Int4], Int4, Division),
-    entry("/", F::Divide, &[Int8, Int8], Int8, Division),
-    entry("/", F::Divide, &[Numeric, Numeric], Numeric, Division),
-    entry("/", F::Divide, &[Float8, Float8], Float8, Division),
-    entry("%", F::Modulo, &[Int2, Int2], Int2, Division),
-    entry("%", F::Modulo, &[Int4, Int4], Int4, Division),
-    entry("%", F::Modulo, &[Int8, Int8], Int8, Division),
-    entry("%", F::Modulo, &[Numeric, Numeric], Numeric, Division),
-    entry("mod", F::Modulo, &[Int2, Int2], Int2, Division),
-    entry("mod", F::Modulo, &[Int4, Int4], Int4, Division),
-    entry("mod", F::Modulo, &[Int8, Int8], Int8, Division),
-    entry("mod", F::Modulo, &[Numeric, Numeric], Numeric, Division),
-    entry("abs", F::Abs, &[Int2], Int2, Arithmetic),
-    entry("abs", F::Abs, &[Int4], Int4, Arithmetic),
-    entry("abs", F::Abs, &[Int8], Int8, Arithmetic),
-    entry("abs", F::Abs, &[Numeric], Numeric, Arithmetic),
-    entry("abs", F::Abs, &[Float8], Float8, Arithmetic),
-    entry("sign", F::Sign, &[Numeric], Numeric, Total),
-    entry("sign", F::Sign, &[Float8], Float8, Total),
-    entry("floor", F::Floor, &[Numeric], Numeric, Total),
-    entry("floor", F::Floor, &[Float8], Float8, Total),
-    entry("ceil", F::Ceiling, &[Numeric], Numeric, Total),
-    entry("ceil", F::Ceiling, &[Float8], Float8, Total),
-    entry("ceiling", F::Ceiling, &[Numeric], Numeric, Total),
-    entry("ceiling", F::Ceiling, &[Float8], Float8, Total),
-    entry("round", F::Round, &[Numeric], Numeric, Total),
-    entry("round", F::Round, &[Float8], Float8, Total),
-    entry("round", F::RoundTo, &[Numeric, ConstantInt], Numeric, Total),
-    entry("trunc", F::Truncate, &[Numeric], Numeric, Total),
-    entry("trunc", F::Truncate, &[Float8], Float8, Total),
-    entry("trunc", F::TruncateTo, &[Numeric, ConstantInt], Numeric, Total),
-    entry("sqrt", F::SquareRoot, &[Numeric], Numeric, Domain),
-    entry("sqrt", F::SquareRoot, &[Float8], Float8, Domain),
-    entry("ln", F::NaturalLog, &[Numeric], Numeric, Domain),
-    entry("ln", F::NaturalLog, &[Float8], Float8, Domain),
-    entry("log", F::Log10, &[Numeric], Numeric, Domain),
-    entry("log", F::Log10, &[Float8], Float8, Domain),
-    entry("log10", F::Log10, &[Numeric], Numeric, Domain),
-    entry("log10", F::Log10, &[Float8], Float8, Domain),
-    entry("width_bucket", F::WidthBucket, &[Numeric, Numeric, Numeric, ConstantInt], Int4, Histogram),
-    entry("width_bucket", F::WidthBucket, &[Float8, Float8, Float8, ConstantInt], Int4, Histogram),
-    entry("lower", F::Lower, &[Text], Text, Bounded),
-    entry("upper", F::Upper, &[Text], Text, Bounded),
-    entry("length", F::Length, &[Text], Int4, Bounded),
-    entry("char_length", F::Length, &[Text], Int4, Bounded),
-    entry("character_length", F::Length, &[Text], Int4, Bounded),
-    entry("btrim", F::Trim, &[Text], Text, Bounded),
-    entry("ltrim", F::TrimLeft, &[Text], Text, Bounded),
-    entry("rtrim", F::TrimRight, &[Text], Text, Bounded),
-    entry("left", F::Left, &[Text, ConstantInt], Text, Bounded),
-    entry("right", F::Right, &[Text, ConstantInt], Text, Bounded),
-    entry("substr", F::Substring, &[Text, ConstantInt], Text, Bounded),
-    entry("substr", F::SubstringFor, &[Text, ConstantInt, ConstantInt], Text, Bounded),
-    entry("substring", F::Substring, &[Text, ConstantInt], Text, Bounded),
-    entry("substring", F::SubstringFor, &[Text, ConstantInt, ConstantInt], Text, Bounded),
-    entry("strpos", F::Position, &[Text, ConstantText], Int4, Bounded),
-    entry("date_trunc", F::DateTrunc, &[ConstantText, Timestamp], Timestamp, Calendar),
-    entry("date_trunc", F::DateTrunc, &[ConstantText, Timestamptz], Timestamptz, Calendar),
-    entry("date_part", F::DatePart, &[ConstantText, Date], Float8, Calendar),
-    entry("date_part", F::DatePart, &[ConstantText, Timestamp], Float8, Calendar),
-];
+/// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those with the preferred type of a category stand last.
+pub fn entries() -> impl Iterator<Item = &'static Entry> {
+    numbers::NUMBERS.iter().chain(strings::STRINGS).chain(dates::DATES)
+}
 
 impl Kind {
     pub fn data_type(self) -> Type {
@@ -231,14 +225,16 @@ impl Kind {
             Date => Type::Date,
             Timestamp => Type::Timestamp,
             Timestamptz => Type::Timestamptz,
+            Interval | ConstantInterval => Type::Interval,
+            Bool => Type::Bool,
         }
     }
 
     /// An argument of this kind must be a constant.
     pub fn is_constant(self) -> bool {
         match self {
-            ConstantInt | ConstantText => true,
-            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz => false,
+            ConstantInt | ConstantText | ConstantInterval => true,
+            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz | Interval | Bool => false,
         }
     }
 
@@ -270,7 +266,7 @@ enum Match {
 /// The overload PostgreSQL would choose for these argument types: most exact matches first, then the preferred type (float8; timestamptz) of its category.
 pub fn overload(name: &str, types: &[Type]) -> Option<&'static Entry> {
     let mut best: Option<(&Entry, usize)> = None;
-    for entry in ENTRIES.iter().filter(|e| e.name == name && e.arguments.len() == types.len()) {
+    for entry in entries().filter(|e| e.name == name && e.arguments.len() == types.len()) {
         let matches: Option<Vec<Match>> = entry.arguments.iter().zip(types).map(|(kind, from)| kind.accepts(from)).collect();
         let Some(matches) = matches else { continue };
         let exact = matches.iter().filter(|m| **m == Match::Exact).count();
@@ -289,8 +285,7 @@ pub fn overload(name: &str, types: &[Type]) -> Option<&'static Entry> {
 
 fn prefer(candidate: &Entry, chosen: &Entry, types: &[Type]) -> bool {
     let all_integers = types.iter().all(|t| matches!(t, Type::Int2 | Type::Int4 | Type::Int8));
-    let is_operator = !candidate.name.starts_with(|c: char| c.is_ascii_alphabetic());
-    if all_integers && (is_operator || candidate.function == F::Modulo || candidate.function == F::Abs) {
+    if all_integers && chosen.arguments.iter().all(|k| matches!(k, Int2 | Int4 | Int8)) {
         return false;
     }
     let rank = |e: &Entry| e.arguments.iter().filter(|k| matches!(k, Float8 | Timestamptz)).count();
@@ -299,189 +294,10 @@ fn prefer(candidate: &Entry, chosen: &Entry, types: &[Type]) -> bool {
 
 /// Whether a function of this name is in the catalogue at all, for the wording of a refusal.
 pub fn is_known(name: &str) -> bool {
-    ENTRIES.iter().any(|e| e.name == name)
+    entries().any(|e| e.name == name)
 }
 
-/// The rule of a function that [`ENTRIES`] lists; functions by grammar are total.
+/// The rule of a function that [`entries`] lists; functions by grammar are total.
 pub fn rule(function: Function) -> Rule {
-    ENTRIES.iter().find(|e| e.function == function).map_or(Total, |e| e.rule)
+    entries().find(|e| e.function == function).map_or(Total, |e| e.rule)
 }
-
-/// Functions that the outer query may use over released and public values: immutable or stable, without side effects, reading nothing but their arguments.
-pub static OUTER: &[&str] = &[
-    "abs",
-    "acos",
-    "age",
-    "array_length",
-    "ascii",
-    "asin",
-    "atan",
-    "atan2",
-    "avg",
-    "bool_and",
-    "bool_or",
-    "btrim",
-    "cbrt",
-    "ceil",
-    "ceiling",
-    "char_length",
-    "character_length",
-    "chr",
-    "coalesce",
-    "concat",
-    "concat_ws",
-    "corr",
-    "cos",
-    "cot",
-    "count",
-    "covar_pop",
-    "covar_samp",
-    "cume_dist",
-    "current_date",
-    "date_part",
-    "date_trunc",
-    "degrees",
-    "dense_rank",
-    "div",
-    "every",
-    "exp",
-    "first_value",
-    "floor",
-    "generate_series",
-    "greatest",
-    "initcap",
-    "isfinite",
-    "justify_days",
-    "justify_hours",
-    "justify_interval",
-    "lag",
-    "last_value",
-    "lead",
-    "least",
-    "left",
-    "length",
-    "ln",
-    "log",
-    "log10",
-    "lower",
-    "lpad",
-    "ltrim",
-    "make_date",
-    "make_interval",
-    "max",
-    "md5",
-    "min",
-    "mod",
-    "mode",
-    "now",
-    "nth_value",
-    "ntile",
-    "nullif",
-    "octet_length",
-    "percent_rank",
-    "percentile_cont",
-    "percentile_disc",
-    "pi",
-    "position",
-    "power",
-    "quote_ident",
-    "quote_literal",
-    "quote_nullable",
-    "radians",
-    "rank",
-    "regexp_replace",
-    "repeat",
-    "replace",
-    "reverse",
-    "right",
-    "round",
-    "row_number",
-    "rpad",
-    "rtrim",
-    "sign",
-    "sin",
-    "split_part",
-    "sqrt",
-    "starts_with",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "string_agg",
-    "strpos",
-    "substr",
-    "substring",
-    "sum",
-    "tan",
-    "to_char",
-    "to_date",
-    "to_number",
-    "to_timestamp",
-    "translate",
-    "trim",
-    "trim_scale",
-    "trunc",
-    "upper",
-    "var_pop",
-    "var_samp",
-    "variance",
-    "version",
-    "width_bucket",
-    "array_agg",
-    "unnest",
-    "current_timestamp",
-    "current_user",
-    "session_user",
-    "user",
-    "current_database",
-    "current_schema",
-    "localtimestamp",
-];
-
-/// Aggregates of PostgreSQL that a release would have to answer; those without an entry in `aggregate.rs` are refused by name.
-pub static AGGREGATES: &[&str] = &[
-    "array_agg",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "corr",
-    "count",
-    "covar_pop",
-    "covar_samp",
-    "every",
-    "json_agg",
-    "json_object_agg",
-    "jsonb_agg",
-    "jsonb_object_agg",
-    "max",
-    "min",
-    "mode",
-    "percentile_cont",
-    "percentile_disc",
-    "range_agg",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_count",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "string_agg",
-    "sum",
-    "var_pop",
-    "var_samp",
-    "variance",
-    "xmlagg",
-    "any_value",
-    "rank",
-    "dense_rank",
-    "percent_rank",
-    "cume_dist",
-];

@@ -12,6 +12,7 @@ use super::operation::Aggregate;
 use super::outer::{Above, quoted};
 use super::query::{Environment, item_expr};
 use super::scope::{Scope, name_of};
+use super::subquery::{Given, Place};
 use super::tree::{Key, Release, aggregate_column, key_column, release_alias};
 use super::uncertainty::{self, Uncertainty};
 use crate::refusal::{Refusal, sqlstate};
@@ -26,6 +27,8 @@ pub(super) struct Cut {
     keys: Vec<Key>,
     aggregates: Vec<Aggregate>,
     uncertainties: Vec<Uncertainty>,
+    /// Subqueries below the cut.
+    given: Given,
 }
 
 impl Cut {
@@ -48,7 +51,7 @@ impl Cut {
             return Ok(None);
         }
         let is_name = matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
-        match resolver.expressions(&self.scope).value(expr) {
+        match resolver.expressions_given(&self.scope, &self.given).value(expr) {
             Ok(value) => {
                 if let Some(at) = self.keys.iter().position(|k| k.expr == value) {
                     return Ok(Some(self.reference(key_column(at))));
@@ -69,7 +72,7 @@ impl Cut {
 
     /// The index of the call among the release's aggregates.
     fn aggregate(&mut self, resolver: &Resolver<'_>, function: &ast::Function) -> Result<usize, Refusal> {
-        let found = aggregate(function, &resolver.expressions(&self.scope))?;
+        let found = aggregate(function, &resolver.expressions_given(&self.scope, &self.given))?;
         let at = self.aggregates.iter().position(|a| *a == found).unwrap_or_else(|| {
             self.aggregates.push(found);
             self.aggregates.len() - 1
@@ -98,11 +101,14 @@ impl Resolver<'_> {
         let scans = std::mem::take(&mut self.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
         let (input, scope) = self.rows(select, environment)?;
+        let mut given = Given::default();
+        self.subqueries_below(select, Place { scope: &scope, outer: &[], environment, is_extended: input.is_extended() }, &mut given)?;
+        let input = given.below(input);
         // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
         let number = self.releases.len();
         self.releases.push(Release { input, keys: Vec::new(), aggregates: Vec::new(), uncertainties: Vec::new() });
-        let keys = self.keys(select, &scope)?;
-        let mut cut = Cut { number, scope, keys, aggregates: Vec::new(), uncertainties: Vec::new() };
+        let keys = self.keys(select, &scope, &given)?;
+        let mut cut = Cut { number, scope, keys, aggregates: Vec::new(), uncertainties: Vec::new(), given };
 
         let is_key_list = is_distinct_rows(select);
         let mut projection = Vec::new();
@@ -117,7 +123,7 @@ impl Resolver<'_> {
             other => other.clone(),
         };
         self.scans = scans;
-        let Cut { number, scope: _, keys, aggregates, uncertainties } = cut;
+        let Cut { number, scope: _, keys, aggregates, uncertainties, given: _ } = cut;
         let release = &mut self.releases[number];
         (release.keys, release.aggregates, release.uncertainties) = (keys, aggregates, uncertainties);
         if release.keys.is_empty() && release.aggregates.is_empty() {
@@ -139,7 +145,7 @@ impl Resolver<'_> {
     }
 
     /// GROUP BY: ordinals, output names and expressions; or the items of SELECT DISTINCT.
-    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope) -> Result<Vec<Key>, Refusal> {
+    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<Vec<Key>, Refusal> {
         let exprs: Vec<&ast::Expr> = match &select.group_by {
             ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs.iter().collect(),
             _ => return Err(Refusal::unsupported("this form of GROUP BY")),
@@ -159,7 +165,7 @@ impl Resolver<'_> {
             if contains_aggregate(expr) {
                 return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
             }
-            let value = self.expressions(scope).value(expr)?;
+            let value = self.expressions_given(scope, given).value(expr)?;
             if keys.iter().all(|k| k.expr != value) {
                 keys.push(Key { expr: value, text: expr.to_string() });
             }

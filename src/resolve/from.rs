@@ -8,6 +8,7 @@ use super::expression::compare;
 use super::middle::Subqueries;
 use super::query::{Environment, Named as Source, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
+use super::subquery::Place;
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -17,6 +18,14 @@ const SCANS_MAX: usize = 16;
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
     pub(super) fn rows(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+        let (relation, scope) = self.rows_from(select, environment)?;
+        let is_extended = relation.is_extended();
+        let (relation, _) = self.restricted(select, relation, Place { scope: &scope, outer: &[], environment, is_extended })?;
+        Ok((relation, scope))
+    }
+
+    /// FROM of a SELECT over private rows.
+    pub(super) fn rows_from(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
         let mut joined: Option<(Relation, Scope)> = None;
         for tables in &select.from {
             let next = self.rows_joined(tables, environment)?;
@@ -31,13 +40,7 @@ impl Resolver<'_> {
                 }
             });
         }
-        let (relation, scope) = joined.ok_or_else(|| Refusal::unsupported("SELECT without FROM"))?;
-        let Some(condition) = &select.selection else { return Ok((relation, scope)) };
-        if super::aggregate::contains_aggregate(condition) {
-            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in WHERE"));
-        }
-        let predicate = self.expressions(&scope).condition(condition, "WHERE")?;
-        Ok((Relation::Filter { input: Box::new(relation), predicate }, scope))
+        joined.ok_or_else(|| Refusal::unsupported("SELECT without FROM"))
     }
 
     fn rows_joined(&mut self, tables: &ast::TableWithJoins, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
@@ -184,13 +187,14 @@ impl Resolver<'_> {
     }
 
     /// A query that only selects, filters and renames.
-    fn rows_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+    pub(super) fn rows_query(&mut self, query: &ast::Query, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
         let ast::Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
         let refused = |what: &str| {
             Err(Refusal::unsupported(format!("{what} in a derived table"))
                 .hint("Which rows would be kept depends on other people's rows; filter with WHERE instead."))
         };
-        if order_by.is_some() {
+        let first_rows = matches!(body.as_ref(), ast::SetExpr::Select(select) if matches!(select.distinct, Some(ast::Distinct::On(_))));
+        if order_by.is_some() && !first_rows {
             return refused("ORDER BY");
         }
         if limit_clause.is_some() || fetch.is_some() {
@@ -202,21 +206,31 @@ impl Resolver<'_> {
         }
         let (_, environment) = self.open_with(with.as_ref(), environment)?;
         match body.as_ref() {
-            ast::SetExpr::Select(select) => self.rows_select(select, &environment),
+            ast::SetExpr::Select(select) => self.rows_select(select, order_by.as_ref(), &environment),
             ast::SetExpr::Query(inner) => self.rows_query(inner, &environment),
-            ast::SetExpr::SetOperation { .. } => Err(Refusal::unsupported("UNION, INTERSECT or EXCEPT")),
+            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => self.rows_union(left, *op, *set_quantifier, right, &environment),
             _ => Err(Refusal::unsupported("this kind of derived table")),
         }
     }
 
-    fn rows_select(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Vec<Named>), Refusal> {
+    pub(super) fn rows_select(
+        &mut self,
+        select: &ast::Select,
+        order_by: Option<&ast::OrderBy>,
+        environment: &Environment,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
         super::open::check_select(select)?;
         if super::query::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
         }
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
         let (relation, scope) = self.rows(select, environment)?;
-        self.selected(select, relation, &scope)
+        let is_extended = relation.is_extended();
+        let place = Place { scope: &scope, outer: &[], environment, is_extended };
+        match &select.distinct {
+            Some(ast::Distinct::On(_)) => self.first_rows(select, order_by, relation, place),
+            None | Some(ast::Distinct::Distinct | ast::Distinct::All) => self.selected(select, relation, place),
+        }
     }
 }
 

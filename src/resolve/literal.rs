@@ -1,5 +1,11 @@
 //! Constants: how a literal's text becomes a value of a type, as PostgreSQL reads it.
 
+mod format;
+mod interval;
+
+pub use format::read as read_by_pattern;
+pub use interval::{interval, reach as interval_reach, text as interval_text};
+
 use super::tree::{Expr, Node};
 use crate::catalog::Type;
 use crate::policy::Scalar;
@@ -7,6 +13,9 @@ use crate::refusal::Refusal;
 
 /// Most digits of a numeric constant.
 const DIGITS_MAX: usize = 60;
+
+/// What to write instead of an interval that is not read.
+pub const INTERVAL_HINT: &str = "Write whole numbers of units, such as '1 year 2 months' or '36 hours', within 4000 years.";
 
 /// The type of a string literal or NULL before its context gives it one.
 pub fn unknown() -> Type {
@@ -87,7 +96,8 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
         Type::Date => date(text).map(Scalar::Date).ok_or_else(|| not_iso("date", text)),
         Type::Timestamp => timestamp(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
         Type::Timestamptz => timestamp_with_zone(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamptz", text)),
-        Type::Char(_) | Type::Interval | Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
+        Type::Interval => interval(text, None).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT)),
+        Type::Char(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
     }
 }
 
@@ -166,7 +176,7 @@ fn timestamp_with_zone(text: &str) -> Option<i64> {
     Some(if text.as_bytes()[at] == b'+' { local - offset } else { local + offset })
 }
 
-const MICROS_PER_DAY: i64 = 86_400_000_000;
+pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 fn time_of_day(text: &str) -> Option<i64> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -183,7 +193,7 @@ fn time_of_day(text: &str) -> Option<i64> {
     Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros)
 }
 
-fn days_in_month(year: i32, month: u32) -> u32 {
+pub fn days_in_month(year: i32, month: u32) -> u32 {
     match month {
         4 | 6 | 9 | 11 => 30,
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
@@ -245,9 +255,13 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         return match expr.node {
             Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
             Node::Literal(Some(Scalar::Text(text))) => Ok(Expr::literal(Some(parse(&text, to)?), to.clone())),
-            Node::Literal(Some(_)) | Node::Constant(_) | Node::Column(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
-                Ok(expr.cast(to.clone()))
-            }
+            Node::Literal(Some(_))
+            | Node::Constant(_)
+            | Node::Column(_)
+            | Node::Call { .. }
+            | Node::Cast(_)
+            | Node::Case { .. }
+            | Node::Exists { .. } => Ok(expr.cast(to.clone())),
         };
     }
     if let Node::Literal(Some(Scalar::Int(value))) = &expr.node {
@@ -269,7 +283,7 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
 
 /// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None` where it would not, or where we do not follow it.
 pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
-    use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar};
     let integer_rank = |t: &Type| match t {
         Int2 => Some(2),
         Int4 => Some(4),
@@ -280,7 +294,8 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
         (a, b) if is_unknown(a) && is_unknown(b) => Some(Text),
         (a, b) if is_unknown(a) => Some(b.clone()),
         (a, b) if is_unknown(b) => Some(a.clone()),
-        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) => Some(a.clone()),
+        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) => Some(a.clone()),
+        (Date | Timestamp, Timestamptz) | (Timestamptz, Date | Timestamp) => Some(Timestamptz),
         (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),
         (Date, Timestamp) | (Timestamp, Date) => Some(Timestamp),
         (Float4, Float4) => Some(Float4),

@@ -5,6 +5,7 @@ mod apart;
 pub mod catalogs;
 pub mod catalogue;
 mod cut;
+pub mod evaluate;
 mod expression;
 mod from;
 pub mod literal;
@@ -15,15 +16,20 @@ mod operation;
 mod outer;
 mod probe;
 mod query;
+mod ranked;
 mod scope;
 mod shape;
 mod step;
+mod subquery;
 mod tree;
 mod uncertainty;
+mod union;
+mod window;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
+pub use ranked::{Order, Ranked, Window};
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, Scan, TableId,
     aggregate_column, key_column, release_alias, view_alias,
@@ -94,6 +100,6 @@ impl Resolver<'_> {
     }
 
     fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], bound: &self.bound }
+        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], outer: &[], bound: &self.bound }
     }
 }

@@ -85,7 +85,7 @@ impl Shapes<'_, '_> {
     }
 
     fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
-        Expressions { scope, columns, constants: self.resolver.constants, given: &[], bound: &self.resolver.bound }
+        Expressions { scope, columns, constants: self.resolver.constants, given: &[], outer: &[], bound: &self.resolver.bound }
     }
 
     fn select(&mut self, select: &ast::Select) -> Result<Vec<Column>, Refusal> {

@@ -4,38 +4,47 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name};
+use super::catalogue::Function;
 use super::cut::is_distinct_rows;
 use super::expression::Expressions;
 use super::operation::{Aggregate, Operation};
 use super::query::item_expr;
+use super::ranked::Window;
 use super::scope::{Named, Scope, name_of, names_of};
+use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, Node, Relation};
 use crate::catalog::Type;
+use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
-
-/// Parts of an expression that were resolved before it, by their place in the text: aggregates of a group.
-pub(super) type Given = Vec<(*const ast::Expr, Expr)>;
 
 /// Columns with their definitions.
 type Computed = Vec<(ColumnId, Expr)>;
 
 /// One GROUP BY while its SELECT is resolved.
-struct Grouping {
+#[derive(Default)]
+pub(super) struct Grouping {
     keys: Vec<(Expr, ColumnId)>,
-    aggregates: Vec<(ColumnId, Aggregate)>,
+    pub(super) aggregates: Vec<(ColumnId, Aggregate)>,
+    /// Columns of subqueries, which are none of the rows that are grouped.
+    pub(super) inner: Vec<ColumnId>,
 }
 
 impl Resolver<'_> {
     /// SELECT over rows: filtered rows, or one row for each group within a unit.
-    pub(super) fn selected(&mut self, select: &ast::Select, relation: Relation, scope: &Scope) -> Result<(Relation, Vec<Named>), Refusal> {
-        if is_distinct_rows(select) {
-            let (relation, named) = self.projected(select, relation, scope, &Vec::new(), None)?;
-            return Ok((distinct(relation, &named), named));
+    pub(super) fn selected(&mut self, select: &ast::Select, relation: Relation, place: Place<'_>) -> Result<(Relation, Vec<Named>), Refusal> {
+        let is_distinct = is_distinct_rows(select);
+        if is_distinct || !super::query::is_aggregated(select) {
+            let mut given = Given::default();
+            for expr in select.projection.iter().filter_map(item_expr) {
+                self.subqueries_in(expr, place, Which::Columns, &mut given)?;
+            }
+            let windows = self.windows_in(select, place, &mut given)?;
+            let relation = windowed(given.below(relation), windows);
+            let (items, named) = self.items(select, place.scope, &given, None)?;
+            let relation = computing(relation, items);
+            return Ok(if is_distinct { (distinct(relation, &named), named) } else { (relation, named) });
         }
-        if !super::query::is_aggregated(select) {
-            return self.projected(select, relation, scope, &Vec::new(), None);
-        }
-        let (relation, named) = self.grouped(select, relation, scope)?;
+        let (relation, named) = self.grouped(select, relation, place)?;
         match &select.distinct {
             None | Some(ast::Distinct::All) => Ok((relation, named)),
             Some(ast::Distinct::Distinct) => Ok((distinct(relation, &named), named)),
@@ -43,11 +52,13 @@ impl Resolver<'_> {
         }
     }
 
-    fn grouped(&mut self, select: &ast::Select, relation: Relation, scope: &Scope) -> Result<(Relation, Vec<Named>), Refusal> {
-        let mut relation = relation;
-        let mut grouping = Grouping { keys: Vec::new(), aggregates: Vec::new() };
-        let mut computed = Vec::new();
-        for key in self.keys(select, scope)? {
+    fn grouped(&mut self, select: &ast::Select, relation: Relation, place: Place<'_>) -> Result<(Relation, Vec<Named>), Refusal> {
+        let scope = place.scope;
+        let mut grouping = Grouping::default();
+        let mut computed = Computed::new();
+        let mut given = Given::default();
+        self.subqueries_below(select, place, &mut given)?;
+        for key in self.keys(select, scope, &given)? {
             let id = match key.expr.as_column() {
                 Some(id) => id,
                 None => {
@@ -58,38 +69,35 @@ impl Resolver<'_> {
             };
             grouping.keys.push((key.expr, id));
         }
-        if !computed.is_empty() {
-            relation = Relation::Project { input: Box::new(relation), columns: computed };
+        let exprs: Vec<&ast::Expr> = select.projection.iter().filter_map(item_expr).chain(&select.having).collect();
+        let input = computing(given.below(relation), computed);
+        for expr in &exprs {
+            self.aggregates_in(expr, place, &mut grouping, &mut given)?;
         }
-        let mut given = Given::new();
-        for expr in select.projection.iter().filter_map(item_expr).chain(&select.having) {
-            self.aggregates_in(expr, scope, &mut grouping, &mut given)?;
+        // Subqueries beside the aggregates are tied to the groups.
+        for expr in &exprs {
+            self.subqueries_in(expr, place, Which::Beside, &mut given)?;
         }
-        let having = select.having.as_ref().map(|h| self.expressions_given(scope, &given).condition(h, "HAVING")).transpose()?;
+        let having = select.having.as_ref().map(|h| self.expressions_at(place, &given).condition(h, "HAVING")).transpose()?;
         let having = having.map(|h| grouping.regrouped(h, self)).transpose()?;
+        let mut windows = Vec::new();
+        for (id, window) in self.windows_in(select, place, &mut given)? {
+            windows.push((id, window.try_map(&mut |e| grouping.regrouped(e, self))?));
+            grouping.inner.push(id);
+        }
         let (items, named) = self.items(select, scope, &given, Some(&mut grouping))?;
-        let Grouping { keys, aggregates } = grouping;
-        let mut relation = Relation::Group { input: Box::new(relation), keys: keys.into_iter().map(|(_, id)| id).collect(), aggregates };
+        let mut given = given.regrouped(&mut grouping, self)?;
+        let Grouping { keys, aggregates, inner: _ } = grouping;
+        let keys = keys.into_iter().map(|(_, id)| id).collect();
+        let mut relation = given.below(Relation::Group { input: Box::new(input), keys, aggregates });
         if let Some(predicate) = having {
             relation = Relation::Filter { input: Box::new(relation), predicate };
         }
-        Ok((computing(relation, items), named))
-    }
-
-    fn projected(
-        &mut self,
-        select: &ast::Select,
-        relation: Relation,
-        scope: &Scope,
-        given: &Given,
-        grouping: Option<&mut Grouping>,
-    ) -> Result<(Relation, Vec<Named>), Refusal> {
-        let (items, named) = self.items(select, scope, given, grouping)?;
-        Ok((computing(relation, items), named))
+        Ok((computing(windowed(relation, windows), items), named))
     }
 
     /// The SELECT list: what must be computed for it, and its names.
-    fn items(
+    pub(super) fn items(
         &mut self,
         select: &ast::Select,
         scope: &Scope,
@@ -137,14 +145,14 @@ impl Resolver<'_> {
     }
 
     pub(super) fn expressions_given<'s>(&'s self, scope: &'s Scope, given: &'s Given) -> Expressions<'s> {
-        Expressions { given, ..self.expressions(scope) }
+        Expressions { given: &given.resolved, ..self.expressions(scope) }
     }
 
     /// Resolves every aggregate call in `expr`, outside subqueries.
-    fn aggregates_in(&mut self, expr: &ast::Expr, scope: &Scope, grouping: &mut Grouping, given: &mut Given) -> Result<(), Refusal> {
+    pub(super) fn aggregates_in(&mut self, expr: &ast::Expr, place: Place<'_>, grouping: &mut Grouping, given: &mut Given) -> Result<(), Refusal> {
         struct Search<'v, 'r> {
             resolver: &'v mut Resolver<'r>,
-            scope: &'v Scope,
+            place: Place<'v>,
             grouping: &'v mut Grouping,
             given: &'v mut Given,
             depth: usize,
@@ -164,24 +172,32 @@ impl Resolver<'_> {
                     && self.depth == 0
                     && aggregate_name(function).is_some()
                 {
-                    match self.resolver.aggregate_within(function, self.scope, self.grouping) {
-                        Ok(value) => self.given.push((std::ptr::from_ref(expr), value)),
+                    match self.resolver.aggregate_within(function, self.place, self.grouping, self.given) {
+                        Ok(value) => self.given.resolved.push((std::ptr::from_ref(expr), value)),
                         Err(refusal) => return std::ops::ControlFlow::Break(refusal),
                     }
                 }
                 std::ops::ControlFlow::Continue(())
             }
         }
-        match ast::Visit::visit(expr, &mut Search { resolver: self, scope, grouping, given, depth: 0 }) {
+        match ast::Visit::visit(expr, &mut Search { resolver: self, place, grouping, given, depth: 0 }) {
             std::ops::ControlFlow::Continue(()) => Ok(()),
             std::ops::ControlFlow::Break(refusal) => Err(refusal),
         }
     }
 
     /// One aggregate over a group, as a column of the group's row.
-    fn aggregate_within(&mut self, function: &ast::Function, scope: &Scope, grouping: &mut Grouping) -> Result<Expr, Refusal> {
+    fn aggregate_within(&mut self, function: &ast::Function, place: Place<'_>, grouping: &mut Grouping, given: &Given) -> Result<Expr, Refusal> {
         let name = aggregate_name(function).unwrap_or_default();
-        let found = aggregate(function, &self.expressions(scope))?;
+        let found = aggregate(function, &self.expressions_at(place, given))?;
+        if !place.outer.is_empty() {
+            let own: Vec<ColumnId> = place.scope.items.iter().flat_map(|i| &i.columns).map(|c| c.id).collect();
+            if found.reads().iter().flat_map(|e| e.free_columns()).any(|id| !own.contains(&id)) {
+                return Err(Refusal::unsupported(format!("{name}() of columns of the query around its own"))
+                    .detail("PostgreSQL would compute such an aggregate over the rows of the query around.")
+                    .hint("Aggregate columns of the subquery's own tables."));
+            }
+        }
         let result = found.data_type.clone();
         let exact = exact(found, &name)?;
         let id = match grouping.aggregates.iter().find(|(_, a)| *a == exact) {
@@ -198,7 +214,7 @@ impl Resolver<'_> {
 
 impl Grouping {
     /// An expression over the rows below as one over the groups: keys and aggregates are columns, nothing else is left.
-    fn regrouped(&mut self, expr: Expr, resolver: &Resolver<'_>) -> Result<Expr, Refusal> {
+    pub(super) fn regrouped(&mut self, expr: Expr, resolver: &Resolver<'_>) -> Result<Expr, Refusal> {
         if let Some((_, id)) = self.keys.iter().find(|(key, _)| *key == expr) {
             return Ok(Expr::column(*id, expr.data_type));
         }
@@ -217,6 +233,10 @@ impl Grouping {
             Node::Constant(id) => Node::Constant(id),
             Node::Call { function, arguments } => Node::Call { function, arguments: all(arguments)? },
             Node::Cast(inner) => Node::Cast(Box::new(self.regrouped(*inner, resolver)?)),
+            Node::Exists { relation, condition } => {
+                self.inner.extend(relation.made_at_any_depth());
+                Node::Exists { relation, condition: condition.map(|c| self.regrouped(*c, resolver).map(Box::new)).transpose()? }
+            }
             Node::Case { branches, otherwise } => {
                 let mut regrouped = Vec::with_capacity(branches.len());
                 for (condition, result) in branches {
@@ -229,8 +249,19 @@ impl Grouping {
         Ok(Expr { node, data_type })
     }
 
+    /// The value of an expression over a group where there is no row: counts are 0, other aggregates NULL already.
+    pub(super) fn without_rows(&self, expr: Expr) -> Expr {
+        expr.mapped(&|e| match e.as_column() {
+            Some(id) if self.aggregates.iter().any(|(made, aggregate)| *made == id && is_count(&aggregate.operation)) => {
+                let zero = Expr::literal(Some(Scalar::Int(0)), e.data_type.clone());
+                Some(Expr::call(Function::Coalesce, vec![e.clone(), zero], e.data_type.clone()))
+            }
+            _ => None,
+        })
+    }
+
     fn holds(&self, id: ColumnId) -> bool {
-        self.keys.iter().any(|(_, key)| *key == id) || self.aggregates.iter().any(|(made, _)| *made == id)
+        self.inner.contains(&id) || self.keys.iter().any(|(_, key)| *key == id) || self.aggregates.iter().any(|(made, _)| *made == id)
     }
 
     /// A column of a table whose whole primary key is among the keys: then it is one more key, as PostgreSQL allows.
@@ -253,7 +284,7 @@ impl Grouping {
 }
 
 /// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum has no order.
-fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
+pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
     let Aggregate { operation, filter, data_type } = aggregate;
     let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
     let numeric = Type::Numeric(None);
@@ -285,12 +316,16 @@ pub(super) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
     ColumnInfo { name: name.to_owned(), data_type: data_type.clone(), nullable, origin: None }
 }
 
-fn computing(relation: Relation, columns: Vec<(ColumnId, Expr)>) -> Relation {
+fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
+    if columns.is_empty() { relation } else { Relation::Window { input: Box::new(relation), columns } }
+}
+
+pub(super) fn computing(relation: Relation, columns: Vec<(ColumnId, Expr)>) -> Relation {
     if columns.is_empty() { relation } else { Relation::Project { input: Box::new(relation), columns } }
 }
 
 /// Each combination of the columns once.
-fn distinct(relation: Relation, named: &[Named]) -> Relation {
+pub(super) fn distinct(relation: Relation, named: &[Named]) -> Relation {
     let mut keys: Vec<ColumnId> = Vec::new();
     for column in named {
         if !keys.contains(&column.id) {

@@ -4,6 +4,7 @@ use sqlparser::ast;
 
 use super::catalogue::Function;
 use super::operation::Aggregate;
+use super::ranked::Window;
 use super::uncertainty::Uncertainty;
 use crate::catalog::Type;
 use crate::policy::{Scalar, ViewKind};
@@ -56,6 +57,16 @@ pub enum Relation {
         keys: Vec<ColumnId>,
         aggregates: Vec<(ColumnId, Aggregate)>,
     },
+    /// Every row, with what is computed of the other rows of its unit.
+    Window {
+        input: Box<Relation>,
+        columns: Vec<(ColumnId, Window)>,
+    },
+    /// UNION ALL: the rows of every arm, whose columns take the place of `columns`.
+    Union {
+        columns: Vec<ColumnId>,
+        arms: Vec<(Relation, Vec<ColumnId>)>,
+    },
     Constants(ConstantRows),
 }
 
@@ -65,18 +76,55 @@ impl Relation {
         match self {
             Self::Scan(_) | Self::Constants(_) => Vec::new(),
             Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } | Self::Group { input, keys: _, aggregates: _ } => vec![input],
+            Self::Window { input, columns: _ } => vec![input],
             Self::Join { kind: _, left, right, on: _ } => vec![left, right],
+            Self::Union { columns: _, arms } => arms.iter().map(|(arm, _)| arm).collect(),
         }
     }
 
     /// The expressions that it evaluates itself.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Self::Scan(_) | Self::Constants(_) => Vec::new(),
+            Self::Scan(_) | Self::Constants(_) | Self::Union { .. } => Vec::new(),
+            Self::Window { input: _, columns } => columns.iter().flat_map(|(_, window)| window.reads()).collect(),
             Self::Filter { input: _, predicate } => vec![predicate],
             Self::Project { input: _, columns } => columns.iter().map(|(_, expr)| expr).collect(),
             Self::Join { kind: _, left: _, right: _, on } => on.iter().collect(),
             Self::Group { input: _, keys: _, aggregates } => aggregates.iter().flat_map(|(_, aggregate)| aggregate.reads()).collect(),
+        }
+    }
+
+    /// The columns that come into being here or in the relations it is made of.
+    pub fn made_at_any_depth(&self) -> Vec<ColumnId> {
+        let mut made = self.made();
+        self.inputs().into_iter().for_each(|input| made.extend(input.made_at_any_depth()));
+        made
+    }
+
+    /// Every expression in it, at any depth.
+    fn walk_expressions<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
+        for expr in self.expressions() {
+            expr.walk(visit);
+        }
+        self.inputs().into_iter().for_each(|input| input.walk_expressions(visit));
+    }
+
+    /// An outer join in it may fill columns with NULL.
+    pub fn is_extended(&self) -> bool {
+        let own = match self {
+            Self::Join { kind, .. } => *kind == JoinKind::Left,
+            Self::Scan(_) | Self::Constants(_) | Self::Filter { .. } | Self::Project { .. } | Self::Group { .. } => false,
+            Self::Window { .. } | Self::Union { .. } => false,
+        };
+        own || self.inputs().into_iter().any(Relation::is_extended)
+    }
+
+    /// The one scan under filters and projections.
+    pub fn only_scan(&self) -> Option<&Scan> {
+        match self {
+            Self::Scan(scan) => Some(scan),
+            Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } => input.only_scan(),
+            Self::Join { .. } | Self::Group { .. } | Self::Window { .. } | Self::Union { .. } | Self::Constants(_) => None,
         }
     }
 
@@ -87,6 +135,8 @@ impl Relation {
             Self::Constants(rows) => rows.columns.clone(),
             Self::Filter { .. } | Self::Join { .. } => Vec::new(),
             Self::Project { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Window { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Union { columns, arms: _ } => columns.clone(),
             Self::Group { input: _, keys: _, aggregates } => aggregates.iter().map(|(id, _)| *id).collect(),
         }
     }
@@ -144,6 +194,11 @@ pub enum Node {
         branches: Vec<(Expr, Expr)>,
         otherwise: Option<Box<Expr>>,
     },
+    /// Some row of the relation meets the condition, which also reads the row around it. Never NULL.
+    Exists {
+        relation: Box<Relation>,
+        condition: Option<Box<Expr>>,
+    },
 }
 
 impl Expr {
@@ -177,7 +232,9 @@ impl Expr {
     pub fn conjuncts(&self) -> Vec<&Expr> {
         match &self.node {
             Node::Call { function: Function::And, arguments } => arguments.iter().flat_map(Expr::conjuncts).collect(),
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } => vec![self],
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+                vec![self]
+            }
         }
     }
 
@@ -197,6 +254,12 @@ impl Expr {
                     expr.walk(visit);
                 }
             }
+            Node::Exists { relation, condition } => {
+                relation.walk_expressions(visit);
+                if let Some(expr) = condition {
+                    expr.walk(visit);
+                }
+            }
         }
     }
 
@@ -213,18 +276,55 @@ impl Expr {
         found
     }
 
+    /// The relations of the subqueries in it, at any depth.
+    pub fn relations(&self) -> Vec<&Relation> {
+        let mut found = Vec::new();
+        self.walk(&mut |e| {
+            if let Node::Exists { relation, condition: _ } = &e.node {
+                found.push(relation.as_ref());
+            }
+        });
+        found
+    }
+
+    /// The columns that it reads of the row it stands in: those of its subqueries' own rows are not among them.
+    pub fn free_columns(&self) -> Vec<ColumnId> {
+        let inner: Vec<ColumnId> = self.relations().into_iter().flat_map(Relation::made_at_any_depth).collect();
+        self.columns().into_iter().filter(|id| !inner.contains(id)).collect()
+    }
+
+    /// The expression with each part that `replace` knows replaced, the outermost first.
+    pub fn mapped(self, replace: &impl Fn(&Expr) -> Option<Expr>) -> Self {
+        if let Some(replaced) = replace(&self) {
+            return replaced;
+        }
+        let Self { node, data_type } = self;
+        let boxed = |e: Box<Expr>| Box::new(e.mapped(replace));
+        let node = match node {
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => node,
+            Node::Call { function, arguments } => Node::Call { function, arguments: arguments.into_iter().map(|a| a.mapped(replace)).collect() },
+            Node::Cast(inner) => Node::Cast(boxed(inner)),
+            Node::Case { branches, otherwise } => Node::Case {
+                branches: branches.into_iter().map(|(c, r)| (c.mapped(replace), r.mapped(replace))).collect(),
+                otherwise: otherwise.map(boxed),
+            },
+            Node::Exists { relation, condition } => Node::Exists { relation, condition: condition.map(boxed) },
+        };
+        Self { node, data_type }
+    }
+
     /// The column, if the expression is nothing else.
     pub fn as_column(&self) -> Option<ColumnId> {
         match self.node {
             Node::Column(id) => Some(id),
-            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => None,
         }
     }
 
     pub fn as_literal(&self) -> Option<&Scalar> {
         match &self.node {
             Node::Literal(value) => value.as_ref(),
-            Node::Column(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => None,
+            Node::Column(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Casts over guarded operands.
 
-use super::guard::{Emitted, flushed_to, is_float, keep_integer, keep_within, within_digits, working};
+use super::guard::{Emitted, flushed_above, flushed_to, is_float, keep_integer, keep_within, within_digits, working};
+use super::reading::read;
 use super::sql;
 use crate::analyze::cast_range;
 use crate::analyze::interval::{FLOAT_MAX, Interval, of_type};
@@ -8,8 +9,28 @@ use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::literal::integer_range;
 
+/// Largest float4 that is kept, and the magnitude below which one becomes zero.
+const FLOAT4_MAX: f64 = 1e38;
+const FLOAT4_TINY: &str = "1e-37";
+
+/// Longest text that a value of a type has; infinite where that depends on the value.
+fn longest(data_type: &Type) -> f64 {
+    match data_type {
+        Type::Bool => 5.0,
+        Type::Int2 | Type::Int4 | Type::Int8 => 20.0,
+        Type::Float4 | Type::Float8 => 30.0,
+        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz => 40.0,
+        Type::Interval => 100.0,
+        Type::Numeric(_) | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. } => f64::INFINITY,
+    }
+}
+
 /// Casts that cannot fail: the operand is brought into the target's range first.
 pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
+    let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
+    if is_text(from) && !is_text(to) {
+        return read(value, to);
+    }
     let range = cast_range(value.range, from, to);
     let plain =
         |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
@@ -40,10 +61,21 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             let kept = if matches!(from, Type::Numeric(None)) { flushed_to(kept, &Type::Numeric(None)) } else { kept };
             Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range.meet(working(to))) })
         }
-        Type::Text | Type::Varchar(_) | Type::Bool | Type::Date | Type::Timestamp => Ok(plain(value, range)),
-        Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
-        Type::Float4 | Type::Char(_) | Type::Uuid | Type::Timestamptz | Type::Interval | Type::Other { .. } => {
-            Err(Refusal::unsupported(format!("a cast to {to:?} over private rows")))
+        Type::Float4 => {
+            // Through float8, whose values below four bytes' reach become zero.
+            let wide = cast(value, from, &Type::Float8)?;
+            let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8);
+            Ok(Emitted { tiny: true, ..plain(flushed_above(kept, FLOAT4_TINY), range.meet(Interval::new(-FLOAT4_MAX, FLOAT4_MAX))) })
         }
+        Type::Text | Type::Varchar(_) if is_text(from) => Ok(plain(value, range)),
+        Type::Text | Type::Varchar(_) => Ok(plain(value, Interval::new(0.0, longest(from)))),
+        // Past the year 9999 a timestamp's day would be one too many.
+        Type::Date | Type::Timestamp | Type::Timestamptz => {
+            let kept = keep_within(value, of_type(from), from);
+            Ok(plain(kept, range.meet(of_type(to))))
+        }
+        Type::Bool => Ok(plain(value, range)),
+        Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
+        Type::Char(_) | Type::Uuid | Type::Interval | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast to {to:?} over private rows"))),
     }
 }

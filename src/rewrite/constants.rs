@@ -29,7 +29,7 @@ pub(super) fn array(list: &Expr) -> Result<ast::Expr, Refusal> {
     match &list.node {
         Node::Constant(id) => Ok(cast_to_array(parameter(*id), &list.data_type)),
         Node::Cast(inner) => Ok(cast_to_array(array(inner)?, &list.data_type)),
-        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } => {
+        Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => {
             Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a list is no constant"))
         }
     }

@@ -91,6 +91,17 @@ impl Words<'_> {
                 self.tree(left, depth + 1, lines);
                 self.tree(right, depth + 1, lines);
             }
+            Relation::Window { input, columns } => {
+                let unit = &self.policy.privacy.unit;
+                let partitions: Vec<String> =
+                    columns.iter().map(|(_, w)| w.partition.iter().map(|e| self.columns_of(e)).collect::<Vec<_>>().join(", ")).collect();
+                lines.push(format!("{indent}Window within each {unit}: {} by {}", columns.len(), partitions.join("; ")));
+                self.tree(input, depth + 1, lines);
+            }
+            Relation::Union { columns: _, arms } => {
+                lines.push(format!("{indent}Union of {} relations", arms.len()));
+                arms.iter().for_each(|(arm, _)| self.tree(arm, depth + 1, lines));
+            }
             Relation::Group { input, keys, aggregates } => {
                 let unit = &self.policy.privacy.unit;
                 let keys: Vec<String> = keys.iter().map(|id| self.column(*id)).collect();
@@ -157,7 +168,7 @@ impl Words<'_> {
     fn value(&self, value: &Expr) -> String {
         match &value.node {
             Node::Column(id) => self.column(*id),
-            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } => {
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
                 format!("an expression of {}", self.columns_of(value))
             }
         }

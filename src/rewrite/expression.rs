@@ -7,16 +7,21 @@ use std::collections::HashMap;
 
 use sqlparser::ast::{self};
 
+use super::calendar::calendar;
 use super::cast::cast;
 use super::constants;
-use super::guard::{Emitted, clamped, is_float, literal};
-use super::operator::{arithmetic, bounded, calendar, comparison_operator, division, domain, grammar, histogram};
+use super::curve::{domain, reach};
+use super::grammar::{comparison_operator, grammar};
+use super::guard::{Emitted, clamped, internal, is_float, literal};
+use super::operator::{arithmetic, division, histogram, operands};
+use super::relation::{Flat, Relations};
 use super::sql;
+use super::text::{bounded, joined, matched};
 use crate::analyze::interval::{Interval, scalar};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::{ColumnId, Expr, Node};
+use crate::resolve::{ColumnId, Expr, Node, Relation};
 
 /// Largest emitted expression, in nodes: clamps repeat their operand.
 const NODES_MAX: usize = 20_000;
@@ -36,6 +41,8 @@ pub struct Cell {
 /// Emits expressions over the cells of one relation.
 pub struct Expressions<'a> {
     pub cells: &'a HashMap<ColumnId, Cell>,
+    /// Emits the relations of subqueries, which stand in filters and computed columns alone: elsewhere they were not labelled.
+    pub relations: Option<&'a Relations<'a>>,
 }
 
 impl Expressions<'_> {
@@ -45,7 +52,7 @@ impl Expressions<'_> {
     /// 0A000 for what cannot be made total, 54001 where the guards would grow too large.
     pub fn emit(&self, expr: &Expr) -> Result<(ast::Expr, Interval), Refusal> {
         let emitted = match self.of_one_collation(expr) {
-            Some(cells) => Expressions { cells: &cells }.total(expr)?,
+            Some(cells) => Expressions { cells: &cells, relations: self.relations }.total(expr)?,
             None => self.total(expr)?,
         };
         Ok((emitted.sql, emitted.range))
@@ -85,6 +92,7 @@ impl Expressions<'_> {
             Node::Column(id) => self.column(*id)?,
             Node::Literal(value) => literal(value.as_ref(), &expr.data_type),
             Node::Constant(id) => constants::constant(*id, &expr.data_type),
+            Node::Exists { relation, condition } => self.exists(relation, condition.as_deref())?,
             Node::Cast(inner) => cast(self.total(inner)?, &inner.data_type, &expr.data_type)?,
             Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref())?,
             Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type)?,
@@ -93,6 +101,20 @@ impl Expressions<'_> {
             return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "an expression over private rows is too complex"));
         }
         Ok(emitted)
+    }
+
+    /// `EXISTS (SELECT 1 FROM … WHERE …)`, which PostgreSQL can plan as a join.
+    fn exists(&self, relation: &Relation, condition: Option<&Expr>) -> Result<Emitted, Refusal> {
+        let relations = self.relations.ok_or_else(super::guard::internal)?;
+        let Flat { from, mut conditions, cells } = relations.emit(relation)?;
+        let mut visible = self.cells.clone();
+        visible.extend(cells);
+        for conjunct in condition.into_iter().flat_map(Expr::conjuncts) {
+            conditions.push(Expressions { cells: &visible, relations: self.relations }.condition(conjunct)?);
+        }
+        let one = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
+        let query = sql::select(one, vec![from], sql::all(conditions.into_iter().map(sql::nested).collect()), Vec::new());
+        Ok(Emitted::plain(ast::Expr::Exists { subquery: Box::new(query), negated: false }, Interval::ALL))
     }
 
     pub(super) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
@@ -105,7 +127,14 @@ impl Expressions<'_> {
             Some((lo, hi, range)) => {
                 Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: 5 }
             }
-            None => Emitted { tiny: is_float(&cell.data_type), ..Emitted::plain(cell.raw.clone(), cell.known) },
+            None => {
+                // A text's range is that of its length.
+                let known = match cell.data_type {
+                    Type::Varchar(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
+                    _ => cell.known,
+                };
+                Emitted { tiny: is_float(&cell.data_type), ..Emitted::plain(cell.raw.clone(), known) }
+            }
         })
     }
 
@@ -158,15 +187,23 @@ impl Expressions<'_> {
             return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
         }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
-        let types: Vec<&Type> = arguments.iter().map(|a| &a.data_type).collect();
+        match function {
+            Function::Like | Function::ILike | Function::SimilarTo | Function::Matches | Function::MatchesInsensitive => {
+                let (subject, pattern) = operands(emitted)?;
+                return matched(function, subject, pattern.ok_or_else(internal)?.sql);
+            }
+            Function::Concat | Function::ConcatSeparated => return Ok(joined(function, emitted)),
+            _ => {}
+        }
         match rule(function) {
             Rule::Arithmetic => arithmetic(function, emitted, result),
             Rule::Division => division(function, emitted, result, arguments),
-            Rule::Domain => domain(function, &emitted, result),
+            Rule::Domain => domain(function, emitted, result),
+            Rule::Reach => reach(function, emitted, arguments, result),
             Rule::Bounded => bounded(function, emitted, arguments),
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
-            Rule::Total => grammar(function, emitted, arguments, &types, result),
+            Rule::Total => grammar(function, emitted, result),
         }
     }
 
@@ -206,6 +243,6 @@ fn widened(expr: &Expr) -> &Expr {
             (Type::Int2 | Type::Int4 | Type::Int8, Type::Numeric(None)) => inner,
             _ => expr,
         },
-        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } => expr,
+        Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => expr,
     }
 }

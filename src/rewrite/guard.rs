@@ -3,7 +3,7 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::sql;
-use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, of_type, scalar};
+use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, of_constant, of_type};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
@@ -49,7 +49,11 @@ pub fn bound(value: f64, data_type: &Type) -> ast::Expr {
 }
 
 pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Emitted {
-    let range = value.and_then(scalar).map_or(Interval::ALL, Interval::point);
+    let range = match value {
+        Some(Scalar::Text(text)) => Interval::point(text.chars().count() as f64),
+        Some(value) => of_constant(value),
+        None => Interval::ALL,
+    };
     let magnitude = range.lo.abs();
     let tiny = is_float(data_type) && magnitude > 0.0 && magnitude < 1e-100;
     Emitted { tiny, ..Emitted::plain(sql::constant(value, data_type), range) }
@@ -77,11 +81,21 @@ pub(super) fn flushed_to(value: Emitted, data_type: &Type) -> Emitted {
     Emitted { sql, range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
 }
 
+/// The same with another magnitude, of a float8.
+pub(super) fn flushed_above(value: Emitted, least: &str) -> Emitted {
+    let nodes = value.nodes * 3 + 5;
+    Emitted { sql: without(value.sql, least, &Type::Float8), range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+}
+
 /// The expression, zero where its magnitude is below [`FLOAT_TINY`].
 pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
+    without(value, FLOAT_TINY, data_type)
+}
+
+fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
     let constant = |text: &str| sql::cast(sql::text(text), data_type);
-    let above = sql::binary(sql::nested(value.clone()), B::Gt, constant(&format!("-{FLOAT_TINY}")));
-    let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(FLOAT_TINY));
+    let above = sql::binary(sql::nested(value.clone()), B::Gt, constant(&format!("-{least}")));
+    let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(least));
     let small = ast::Expr::BinaryOp { left: Box::new(above), op: B::And, right: Box::new(below) };
     sql::case(vec![(small, sql::cast(sql::number("0"), data_type))], Some(value))
 }

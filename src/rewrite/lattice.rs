@@ -140,7 +140,7 @@ fn decimals(expr: &Expr, columns: &[ColumnInfo]) -> Option<u32> {
         Node::Column(id) => declared(&columns[id.0 as usize].data_type),
         Node::Literal(Some(Scalar::Decimal(text))) => Some(text.split_once('.').map_or(0, |(_, fraction)| fraction.len() as u32)),
         Node::Literal(_) => Some(0),
-        Node::Constant(_) => None,
+        Node::Constant(_) | Node::Exists { .. } => None,
         Node::Cast(inner) => declared(&expr.data_type).or_else(|| decimals(inner, columns)),
         Node::Case { branches, otherwise } => {
             let results = branches.iter().map(|(_, r)| r).chain(otherwise.as_deref());

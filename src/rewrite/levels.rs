@@ -37,7 +37,7 @@ impl Levels<'_> {
     /// the base lattice otherwise).
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
         let Flat { from, mut conditions, cells } = flat;
-        let expressions = Expressions { cells: &cells };
+        let expressions = Expressions { cells: &cells, relations: None };
         let mut keys = Vec::new();
         for (expr, rule) in &self.release.keys {
             let (key, _) = expressions.emit(expr)?;

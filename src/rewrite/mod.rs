@@ -1,19 +1,25 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
 mod aim;
+mod calendar;
 mod cast;
 mod constants;
+mod curve;
 mod describe;
 mod expression;
+mod grammar;
 mod guard;
 mod lattice;
 mod levels;
 mod operator;
+mod part;
 mod partials;
 mod price;
+mod reading;
 mod relation;
 pub mod sql;
 mod step;
+mod text;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
@@ -22,10 +28,11 @@ use sqlparser::ast;
 pub use describe::{count_deviation, measure_deviation, values_deviation};
 pub use lattice::{Lattice, Step};
 pub use levels::key_text;
+pub use part::Part;
 pub use partials::{Count, Measure, Output, Partial};
 pub use price::{Price, Terms};
 
-use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage};
 use crate::catalog::Type;
 use crate::mechanism::Loss;
 use crate::policy::{Policy, ViewKind};
@@ -115,6 +122,8 @@ pub struct ReleasePlan {
     outputs: Vec<(Output, Type)>,
     uncertainties: Vec<Uncertainty>,
     price: Option<Price>,
+    /// Digest of all that decides the released values but the noise and the constants' values.
+    question: [u8; 32],
     /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
@@ -156,6 +165,11 @@ impl ReleasePlan {
 
     pub fn price(&self) -> Option<&Price> {
         self.price.as_ref()
+    }
+
+    /// Two releases of one question differ in noise alone, where their constants are the same.
+    pub fn question(&self) -> [u8; 32] {
+        self.question
     }
 
     pub fn relied_on(&self) -> &[(u32, String, String, String)] {
@@ -228,13 +242,15 @@ fn rewrite_release(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Poli
         outputs,
         uncertainties: Vec::new(),
         price: None,
+        question: [0; 32],
         relied_on,
         description: Vec::new(),
     };
     if !is_listed(release) {
         let price = price::price(release, &plan.coordinates, policy, terms, share)?;
-        let (sql, constants) = emit(release, analyzed, policy, &plan.coordinates, &price)?;
+        let (sql, constants) = emit(release, analyzed, policy, &plan.coordinates, &price, &price.bounding())?;
         plan.sql = Some(sql);
+        plan.question = question(release, analyzed, policy, &plan, &price)?;
         plan.constants = constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
         plan.price = Some(price);
     }
@@ -248,18 +264,19 @@ fn emit(
     policy: &Policy,
     coordinates: &[Partial],
     price: &Price,
+    bounding: &price::Bounding,
 ) -> Result<(String, Vec<ConstantId>), Refusal> {
-    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: 0 }.emit(&release.input)?;
-    let refine: Vec<u32> = price.calibrated.iter().map(|c| c.refine).collect();
+    let flat = relation::Relations { policy, columns: analyzed.columns(), needed: needed(release), derived: std::cell::Cell::new(0) }
+        .emit(&release.input)?;
     let levels = levels::Levels {
         release,
         policy,
         columns: analyzed.columns(),
         coordinates,
         weights: &price.weights,
-        clip: &price.clip,
-        refine: &refine,
-        mechanism: price.mechanism,
+        clip: &bounding.clip,
+        refine: &bounding.refine,
+        mechanism: bounding.mechanism,
         groups_per_unit: price.groups_per_unit,
     };
     let mut statement = levels.statement(flat)?;
@@ -287,9 +304,18 @@ fn needed(release: &AnalyzedRelease) -> Vec<ColumnId> {
 
 fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
     relation.expressions().into_iter().for_each(|e| needed.extend(e.columns()));
-    if let Relation::Group { input: _, keys, aggregates: _ } = relation {
-        needed.extend(keys);
+    match relation {
+        Relation::Group { input: _, keys, aggregates: _ } => needed.extend(keys),
+        // Arms give their columns by place: all are needed.
+        Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| needed.extend(ids)),
+        Relation::Scan(_)
+        | Relation::Constants(_)
+        | Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Window { .. } => {}
     }
+    relation.expressions().into_iter().flat_map(|e| e.relations()).for_each(|inner| read_by(inner, needed));
     relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 
@@ -304,6 +330,18 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
         digest.update(format!("{:?}{:?}{:?}", release.constants, release.keys, release.price).as_bytes());
     }
     digest.finalize().into()
+}
+
+/// What is asked, told by the statement as it would be without noise. Aliases, the outer query and other releases of the statement do not matter.
+fn question(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, plan: &ReleasePlan, price: &Price) -> Result<[u8; 32], Refusal> {
+    let (sql, _) = emit(release, analyzed, policy, &plan.coordinates, price, &price.no_bounding())?;
+    let mut digest = Sha256::new();
+    digest.update(policy.version.as_bytes());
+    digest.update(sql.as_bytes());
+    let Lineage { rows_per_unit, .. } = &release.lineage;
+    let bounded = (rows_per_unit, release.one_row_per_unit, release.one_row_per_group, price.groups_per_unit);
+    digest.update(format!("{:?} {:?} {bounded:?}", plan.keys, plan.measures).as_bytes());
+    Ok(digest.finalize().into())
 }
 
 /// Shown where a bound is printed.

@@ -40,6 +40,28 @@ pub struct Price {
     /// Most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
     pub loss: Loss,
+    /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound a unit otherwise.
+    l2: BigUint,
+    /// Grows as noise shrinks, whichever the mechanism: mu, or epsilon under pure accounting. Compares answers to one question.
+    pub accuracy: f64,
+}
+
+/// What a statement takes of a price.
+pub(super) struct Bounding {
+    pub mechanism: Mechanism,
+    pub clip: BigUint,
+    pub refine: Vec<u32>,
+}
+
+impl Price {
+    pub(super) fn bounding(&self) -> Bounding {
+        Bounding { mechanism: self.mechanism, clip: self.clip.clone(), refine: self.calibrated.iter().map(|c| c.refine).collect() }
+    }
+
+    /// The same whatever mechanism and noise the price has: statements of one question are one text then. Never run.
+    pub(super) fn no_bounding(&self) -> Bounding {
+        Bounding { mechanism: Mechanism::Gaussian, clip: self.l2.clone(), refine: vec![0; self.calibrated.len()] }
+    }
 }
 
 /// Prices a release; `share` is how many releases split the statement's epsilon.
@@ -80,7 +102,7 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
         _ => return Err(out_of_reach()),
     };
     let (clip, loss) = match (mechanism, mu) {
-        (Mechanism::Gaussian, Some(mu)) => (l2, loss_gaussian(mu)),
+        (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu)),
         _ => (l1, loss_laplace(epsilon)),
     };
     let calibrated = weights
@@ -91,7 +113,8 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| out_of_reach())?;
-    let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss };
+    let accuracy = mu.map_or(epsilon.to_f64(), |mu| mu.to_f64());
+    let mut price = Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss, l2, accuracy };
     if keyed {
         release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX), release.one_row_per_unit)?;
     }

@@ -28,11 +28,11 @@ pub struct Relations<'a> {
     /// Columns that anything reads; others are not carried through derived tables.
     pub needed: Vec<ColumnId>,
     /// Numbers derived tables.
-    pub derived: usize,
+    pub derived: std::cell::Cell<usize>,
 }
 
 impl Relations<'_> {
-    pub fn emit(&mut self, relation: &Relation) -> Result<Flat, Refusal> {
+    pub fn emit(&self, relation: &Relation) -> Result<Flat, Refusal> {
         match relation {
             Relation::Scan(scan) => Ok(self.scan(scan)),
             Relation::Constants(rows) => {
@@ -43,20 +43,22 @@ impl Relations<'_> {
             Relation::Filter { input, predicate } => {
                 let mut flat = self.emit(input)?;
                 for conjunct in predicate.conjuncts() {
-                    flat.conditions.push(Expressions { cells: &flat.cells }.condition(conjunct)?);
+                    flat.conditions.push(Expressions { cells: &flat.cells, relations: Some(self) }.condition(conjunct)?);
                 }
                 Ok(flat)
             }
             Relation::Project { input, columns } => {
                 let mut flat = self.emit(input)?;
                 for (id, expr) in columns {
-                    let (sql, known) = Expressions { cells: &flat.cells }.emit(expr)?;
+                    let (sql, known) = Expressions { cells: &flat.cells, relations: Some(self) }.emit(expr)?;
                     flat.cells.insert(*id, Cell { raw: sql, clamp: None, data_type: expr.data_type.clone(), known });
                 }
                 Ok(flat)
             }
             Relation::Join { kind, left, right, on } => self.join(*kind, left, right, on.as_ref()),
             Relation::Group { input, keys, aggregates } => self.group(input, keys, aggregates),
+            Relation::Window { input, columns } => self.window(input, columns),
+            Relation::Union { columns, arms } => self.union(columns, arms),
         }
     }
 
@@ -67,7 +69,7 @@ impl Relations<'_> {
         Flat { from: sql::tables(sql::table(&table.schema, &table.name, &alias)), conditions: Vec::new(), cells }
     }
 
-    fn join(&mut self, kind: JoinKind, left: &Relation, right: &Relation, on: Option<&Expr>) -> Result<Flat, Refusal> {
+    fn join(&self, kind: JoinKind, left: &Relation, right: &Relation, on: Option<&Expr>) -> Result<Flat, Refusal> {
         let mut left = self.emit(left)?;
         let mut right = self.emit(right)?;
         if kind == JoinKind::Left && (!right.conditions.is_empty() || is_computed(&right)) || !right.from.joins.is_empty() {
@@ -76,7 +78,7 @@ impl Relations<'_> {
         let ast::TableWithJoins { relation, joins: _ } = right.from;
         left.cells.extend(right.cells);
         let on = match on {
-            Some(on) => Expressions { cells: &left.cells }.condition(on)?,
+            Some(on) => Expressions { cells: &left.cells, relations: None }.condition(on)?,
             None => sql::value(ast::Value::Boolean(true)),
         };
         let constraint = ast::JoinConstraint::On(on);
@@ -90,21 +92,21 @@ impl Relations<'_> {
     }
 
     /// A name for the next derived table.
-    pub(super) fn alias(&mut self) -> String {
-        self.derived += 1;
-        format!("d{}", self.derived - 1)
+    pub(super) fn alias(&self) -> String {
+        format!("d{}", self.derived.replace(self.derived.get() + 1))
     }
 
     /// The relation as a derived table, for the side of an outer join that may be missing: its conditions and its computed columns stay inside.
-    fn nested(&mut self, flat: Flat) -> Flat {
+    fn nested(&self, flat: Flat) -> Flat {
         let alias = self.alias();
         let mut projection = Vec::new();
         let mut cells = HashMap::new();
         let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
         ids.sort();
-        for id in ids {
+        // By place: the number of a column depends on the rest of the statement.
+        for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
-            let name = format!("c{}", id.0);
+            let name = format!("c{at}");
             projection.push(sql::aliased(cell.raw.clone(), &name));
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }

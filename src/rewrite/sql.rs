@@ -7,7 +7,7 @@ use sqlparser::parser::Parser;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::literal::civil_from_days;
+use crate::resolve::literal::{civil_from_days, interval_text};
 
 /// Prints once, parses again and compares: what PostgreSQL reads is what was built.
 ///
@@ -138,6 +138,9 @@ pub fn call(function: &str, mut arguments: Vec<ast::Expr>) -> ast::Expr {
 pub fn extract(field: &str, operand: ast::Expr) -> Option<ast::Expr> {
     use ast::DateTimeField as D;
     let field = match field {
+        "millennium" => D::Millennium,
+        "century" => D::Century,
+        "decade" => D::Decade,
         "year" => D::Year,
         "quarter" => D::Quarter,
         "month" => D::Month,
@@ -146,6 +149,9 @@ pub fn extract(field: &str, operand: ast::Expr) -> Option<ast::Expr> {
         "hour" => D::Hour,
         "minute" => D::Minute,
         "second" => D::Second,
+        "millisecond" => D::Millisecond,
+        "microsecond" => D::Microsecond,
+        "epoch" => D::Epoch,
         "dow" => D::Dow,
         "doy" => D::Doy,
         "isodow" => D::Isodow,
@@ -192,6 +198,19 @@ pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
         list.duplicate_treatment = Some(ast::DuplicateTreatment::Distinct);
     }
     ast::Expr::Function(call)
+}
+
+/// The call over a window.
+pub fn windowed(call: ast::Expr, spec: ast::WindowSpec) -> ast::Expr {
+    let ast::Expr::Function(mut call) = call else { return call };
+    call.over = Some(ast::WindowType::WindowSpec(spec));
+    ast::Expr::Function(call)
+}
+
+/// A term of ORDER BY.
+pub fn ordered(expr: ast::Expr, descending: bool, nulls_first: bool) -> ast::OrderByExpr {
+    let sort = Some(if descending { ast::OrderBySort::Desc } else { ast::OrderBySort::Asc });
+    ast::OrderByExpr { expr, options: ast::OrderByOptions { sort, nulls_first: Some(nulls_first) }, with_fill: None }
 }
 
 /// A window call over `PARTITION BY partition ORDER BY order`.
@@ -275,6 +294,7 @@ pub fn scalar_text(scalar: &Scalar) -> String {
         Scalar::Int(v) => v.to_string(),
         Scalar::Decimal(v) | Scalar::Text(v) => v.clone(),
         Scalar::Date(days) => date_text(*days),
+        Scalar::Interval { months, days, micros } => interval_text(*months, *days, *micros),
         Scalar::Timestamp(micros) => {
             let (days, time) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
             let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);

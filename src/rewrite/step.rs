@@ -9,13 +9,13 @@ use super::relation::{Flat, Relations, typed};
 use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, Distinct, End, Expr, Operation, Quantifier, Relation, Spread};
+use crate::resolve::{Aggregate, ColumnId, Distinct, End, Expr, Operation, Order, Quantifier, Ranked, Relation, Spread, Window};
 
 impl Relations<'_> {
     /// GROUP BY: keys keep their identity and clamps, in one spelling for all equal values.
-    pub(super) fn group(&mut self, input: &Relation, keys: &[ColumnId], aggregates: &[(ColumnId, Aggregate)]) -> Result<Flat, Refusal> {
+    pub(super) fn group(&self, input: &Relation, keys: &[ColumnId], aggregates: &[(ColumnId, Aggregate)]) -> Result<Flat, Refusal> {
         let flat = self.emit(input)?;
-        let expressions = Expressions { cells: &flat.cells };
+        let expressions = Expressions { cells: &flat.cells, relations: None };
         let alias = self.alias();
         let (mut projection, mut cells, mut group_by) = (Vec::new(), HashMap::new(), Vec::new());
         for id in keys {
@@ -27,27 +27,146 @@ impl Relations<'_> {
         }
         for (id, aggregate) in aggregates.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(within(aggregate, &expressions)?, &name));
+            projection.push(sql::aliased(within(aggregate, &expressions, None)?, &name));
             cells.insert(*id, typed(sql::column(&alias, &name), &aggregate.data_type));
+        }
+        if projection.is_empty() {
+            projection.push(sql::aliased(sql::null(), "nothing"));
         }
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), group_by);
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 }
 
-/// One aggregate over the rows of a group.
-fn within(aggregate: &Aggregate, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+impl Relations<'_> {
+    /// Window calls over the rows of one unit. What depends on the order of rows is ordered by everything that is read of them, so that ties are equal rows.
+    pub(super) fn window(&self, input: &Relation, columns: &[(ColumnId, Window)]) -> Result<Flat, Refusal> {
+        let flat = self.emit(input)?;
+        let expressions = Expressions { cells: &flat.cells, relations: None };
+        let alias = self.alias();
+        let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
+        ids.sort();
+        let mut ties = Vec::new();
+        let (mut projection, mut cells) = (Vec::new(), HashMap::new());
+        for id in ids {
+            let cell = &flat.cells[id];
+            let name = format!("c{}", id.0);
+            projection.push(sql::aliased(cell.raw.clone(), &name));
+            ties.extend(spelled_out(cell)?);
+            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+        }
+        for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
+            let name = format!("c{}", id.0);
+            projection.push(sql::aliased(called(window, &expressions, &ties)?, &name));
+            cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
+        }
+        if projection.is_empty() {
+            projection.push(sql::aliased(sql::null(), "nothing"));
+        }
+        let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+        Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
+    }
+
+    /// UNION ALL of the arms, column by column.
+    pub(super) fn union(&self, columns: &[ColumnId], arms: &[(Relation, Vec<ColumnId>)]) -> Result<Flat, Refusal> {
+        let mut united: Option<ast::SetExpr> = None;
+        for (arm, ids) in arms {
+            let flat = self.emit(arm)?;
+            let expressions = Expressions { cells: &flat.cells, relations: None };
+            let mut projection = Vec::new();
+            for (id, column) in ids.iter().zip(columns) {
+                let cell = expressions.cell(*id)?;
+                projection.push(sql::aliased(of_default_collation(cell.raw.clone(), &cell.data_type), &format!("c{}", column.0)));
+            }
+            let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+            united = Some(match united {
+                None => *query.body,
+                Some(left) => ast::SetExpr::SetOperation {
+                    left: Box::new(left),
+                    op: ast::SetOperator::Union,
+                    set_quantifier: ast::SetQuantifier::All,
+                    right: query.body,
+                },
+            });
+        }
+        let alias = self.alias();
+        let body = united.ok_or_else(super::guard::internal)?;
+        let cell = |id: &ColumnId| (*id, typed(sql::column(&alias, &format!("c{}", id.0)), &self.columns[id.0 as usize].data_type));
+        let cells = columns.iter().map(cell).collect();
+        Ok(Flat { from: sql::tables(sql::derived(sql::query(body), &alias)), conditions: Vec::new(), cells })
+    }
+}
+
+/// One window call.
+fn called(window: &Window, expressions: &Expressions<'_>, ties: &[ast::Expr]) -> Result<ast::Expr, Refusal> {
+    let Window { ranked, partition, order, data_type: _ } = window;
+    let partition_by = partition.iter().map(|e| expressions.presence(e)).collect::<Result<Vec<_>, _>>()?;
+    let mut order_by = Vec::new();
+    for Order { expr, descending, nulls_first } in order {
+        order_by.push(sql::ordered(expressions.presence(expr)?, *descending, *nulls_first));
+    }
+    let completed = || order_by.iter().cloned().chain(ties.iter().map(|tie| sql::ordered(tie.clone(), false, false))).collect();
+    let spec = |order_by| ast::WindowSpec { window_name: None, partition_by: partition_by.clone(), order_by, window_frame: None };
+    let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
+    Ok(match ranked {
+        Ranked::RowNumber => sql::windowed(sql::call("row_number", Vec::new()), spec(completed())),
+        Ranked::Rank => sql::windowed(sql::call("rank", Vec::new()), spec(order_by.clone())),
+        Ranked::DenseRank => sql::windowed(sql::call("dense_rank", Vec::new()), spec(order_by.clone())),
+        Ranked::Tile(count) => sql::windowed(sql::call("ntile", vec![sql::number(&count.to_string())]), spec(completed())),
+        Ranked::Neighbour { value, offset } => {
+            let name = if *offset < 0 { "lag" } else { "lead" };
+            let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
+            sql::windowed(sql::call(name, arguments), spec(completed()))
+        }
+        Ranked::First(value) => sql::windowed(sql::call("first_value", vec![emitted(value)?]), spec(completed())),
+        Ranked::Aggregate(aggregate) => within(aggregate, expressions, Some(spec(order_by.clone())))?,
+    })
+}
+
+/// What orders rows by everything in one column: equal values of unlike spelling are told apart by their text.
+///
+/// # Errors
+/// 0A000 for a type that has no order.
+fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
+    let ast::Expr::CompoundIdentifier(_) = &cell.raw else {
+        // Computed of the other columns.
+        return Ok(Vec::new());
+    };
+    let bytes = |expr: ast::Expr| ast::Expr::Collate { expr: Box::new(expr), collation: sql::name(&["C"]) };
+    Ok(match &cell.data_type {
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz => vec![cell.raw.clone()],
+        Type::Text | Type::Varchar(_) => vec![bytes(cell.raw.clone())],
+        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Interval => vec![bytes(sql::cast(cell.raw.clone(), &Type::Text))],
+        Type::Other { .. } => return Err(Refusal::unsupported("a window over rows with a column that has no order")),
+    })
+}
+
+/// Arms of unlike collations would have none: an error at the first comparison.
+fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
+    match data_type {
+        Type::Text | Type::Varchar(_) => sql::nested(ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&["default"]) }),
+        _ => value,
+    }
+}
+
+/// One aggregate over the rows of a group, or of a window where `over` says which.
+fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast::WindowSpec>) -> Result<ast::Expr, Refusal> {
     let Aggregate { operation, filter, data_type } = aggregate;
     let filter = filter.as_ref().map(|f| expressions.condition(f)).transpose()?;
-    let of = |name: &str, value: &Expr| Ok::<_, Refusal>(sql::aggregate(name, Some(expressions.emit(value)?.0), filter.clone()));
+    let placed = |call: ast::Expr| match over.clone() {
+        Some(spec) => sql::windowed(call, spec),
+        None => call,
+    };
+    let of = |name: &str, value: &Expr| Ok::<_, Refusal>(placed(sql::aggregate(name, Some(expressions.emit(value)?.0), filter.clone())));
+    let count = |argument: Option<ast::Expr>| sql::aggregate("count", argument, filter.clone());
     Ok(match operation {
-        Operation::CountRows => sql::aggregate("count", None, filter),
-        Operation::Count(value) => sql::aggregate("count", Some(expressions.presence(value)?), filter),
+        Operation::CountRows => placed(count(None)),
+        Operation::Count(value) => placed(count(Some(expressions.presence(value)?))),
         // A bare column is counted as it is stored: its clamp would make one of two values.
-        Operation::Distinct(Distinct::Value(value)) => sql::distinct(sql::aggregate("count", Some(expressions.presence(value)?), filter)),
+        Operation::Distinct(Distinct::Value(value)) => placed(sql::distinct(count(Some(expressions.presence(value)?)))),
         Operation::Distinct(Distinct::Row(values)) => {
             let row = values.iter().map(|value| expressions.presence(value)).collect::<Result<_, _>>()?;
-            sql::distinct(sql::aggregate("count", Some(ast::Expr::Tuple(row)), filter))
+            placed(sql::distinct(count(Some(ast::Expr::Tuple(row)))))
         }
         Operation::Sum(value) => of("sum", value)?,
         Operation::Average(value) => of("avg", value)?,

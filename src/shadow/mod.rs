@@ -212,6 +212,27 @@ impl Shadow {
         }
     }
 
+    /// Sessions in use, and how many there may be.
+    pub fn used(&self) -> (usize, usize) {
+        self.pool.used()
+    }
+
+    /// Whether the server answers; while all sessions are in use, it does.
+    pub async fn answers(&self) -> bool {
+        let (used, size) = self.used();
+        if used >= size {
+            return true;
+        }
+        let mut attempts = pool::Attempts::default();
+        loop {
+            let Ok(lease) = self.pool.lease(lock::ROLE, &settings::canonical(self.statement_timeout)).await else { return false };
+            let outcome = lease.client().simple_query("SELECT 1").await.map(drop).map_err(ShadowError::from);
+            if let Some(outcome) = lease.settle(outcome, &mut attempts) {
+                return outcome.is_ok();
+            }
+        }
+    }
+
     /// Rows of text, as [`Self::run`] printed them for this asker, in binary.
     pub async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;

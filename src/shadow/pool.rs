@@ -79,6 +79,12 @@ impl Pool {
         Self { login, engine, size, permits: Arc::new(Semaphore::new(size as usize)), idle: Mutex::new(Vec::new()) }
     }
 
+    /// Sessions in use, and how many there may be.
+    pub fn used(&self) -> (usize, usize) {
+        let size = self.size as usize;
+        (size.saturating_sub(self.permits.available_permits()), size)
+    }
+
     /// A session of this role under these settings, waiting for a free one.
     pub async fn lease(&self, role: &str, preamble: &str) -> Result<Lease<'_>, ShadowError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| ShadowError::Lost("stopped".to_owned()))?;

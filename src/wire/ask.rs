@@ -105,6 +105,7 @@ impl<S: Service> Connection<S> {
             Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => &refusal.sqlstate,
             Err(Stop::Closed) => "08006",
         };
+        self.service.meter().question(kind, sqlstate, started.elapsed());
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         tracing::info!(role = self.role, kind, statement = fingerprint(query), milliseconds, sqlstate, "asked");
         result

@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::cancel::Key;
 use super::channel::{Channel, Frame};
 use super::cursor::Cursors;
-use super::login::{LoggedIn, Place};
+use super::login::LoggedIn;
 use super::message::{self, Frontend};
+use super::place::Place;
 use super::portal::{Portal, Prepared};
 use super::settings::Settings;
 use super::stop::Stop;
@@ -69,7 +70,10 @@ impl<S: Service> Connection<S> {
 
     pub(super) async fn run(mut self) {
         tracing::info!(role = self.role, "session opened");
+        let meter = self.service.meter();
+        meter.session_opened();
         let stop = self.converse().await;
+        meter.session_closed();
         tracing::info!(role = self.role, "session closed");
         match stop {
             Stop::Fatal(refusal) | Stop::Refused(refusal) => self.channel.farewell(Some(&refusal)).await,

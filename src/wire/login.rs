@@ -1,13 +1,14 @@
 //! From the startup packet to the first ReadyForQuery. Every failure here is FATAL and ends the connection: there is no way around it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey};
 
 use super::Server;
 use super::cancel::Key;
 use super::channel::Channel;
+use super::place::Place;
 use super::scram;
 use super::settings::Settings;
 use super::startup::Startup;
@@ -15,15 +16,6 @@ use super::stop::Stop;
 use crate::engine::Service;
 use crate::policy::WISHES;
 use crate::refusal::{Refusal, sqlstate};
-
-/// One place among `Service::connections_max`; held until the last answer of the session is done.
-pub(super) struct Place(Arc<AtomicU32>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 /// A session that has proved who it is.
 pub(super) struct LoggedIn {
@@ -34,8 +26,8 @@ pub(super) struct LoggedIn {
 }
 
 /// The replies up to AuthenticationOk and the key are written to the channel; the session's own greeting follows.
-pub(super) async fn log_in<S: Service>(server: &Server<S>, channel: &mut Channel, startup: Opening) -> Result<LoggedIn, Stop> {
-    match log_in_or_refuse(server, channel, startup).await {
+pub(super) async fn log_in<S: Service>(server: &Server<S>, channel: &mut Channel, startup: Opening, address: IpAddr) -> Result<LoggedIn, Stop> {
+    match log_in_or_refuse(server, channel, startup, address).await {
         // The one place where a session could be left open half-way: nothing that fails here may be less than fatal.
         Err(Stop::Refused(refusal)) => Err(Stop::Fatal(refusal)),
         other => other,
@@ -62,7 +54,7 @@ impl Opening {
     }
 }
 
-async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel, opening: Opening) -> Result<LoggedIn, Stop> {
+async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel, opening: Opening, address: IpAddr) -> Result<LoggedIn, Stop> {
     if let Some(options) = &opening.negotiate {
         let version = (3 << 16) | i32::from(opening.minor);
         channel.send(&NegotiateProtocolVersion::new(version, options.clone()));
@@ -83,7 +75,7 @@ async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel,
     if database != server.service.database() {
         return Err(Refusal::new("3D000", format!("database \"{database}\" does not exist")).into());
     }
-    let place = take_place(server)?;
+    let place = server.places.take(&*server.service, &role, address)?;
     let settings = settings(&*server.service, &role, &opening.parameters)?;
     let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
     let Some(key) = server.sessions.enter(secret_bytes) else {
@@ -94,16 +86,6 @@ async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel,
     Ok(LoggedIn { role, settings, key, place })
 }
 
-fn take_place<S: Service>(server: &Server<S>) -> Result<Arc<Place>, Refusal> {
-    let places = server.service.connections_max();
-    let taken = server.places.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| (taken < places).then_some(taken + 1));
-    match taken {
-        Ok(_) => Ok(Arc::new(Place(server.places.clone()))),
-        Err(_) => Err(Refusal::new("53300", "sorry, too many clients already").detail(format!("At most {places} connections are held."))),
-    }
-}
-
-/// The policy's defaults of the role, then the startup packet's.
 fn settings<S: Service>(service: &S, role: &str, parameters: &[(String, String)]) -> Result<Settings, Refusal> {
     let server_version = service.server_version();
     let mut settings = Settings::new(&[

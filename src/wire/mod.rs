@@ -14,6 +14,7 @@ mod cursor;
 mod extended;
 mod login;
 mod message;
+mod place;
 mod portal;
 mod prepared;
 pub mod scram;
@@ -23,8 +24,8 @@ mod startup;
 mod stop;
 mod transaction;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use rustls::ServerConfig;
@@ -55,8 +56,7 @@ struct Server<S> {
     shutdown: CancellationToken,
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
-    /// How many of `connections_max` are taken.
-    places: Arc<AtomicU32>,
+    places: place::Registry,
 }
 
 /// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and running statements get ten seconds.
@@ -69,7 +69,8 @@ pub async fn serve<S: Service>(
     service: Arc<S>,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let places = Arc::new(AtomicU32::new(0));
+    let tls = tls.map(speaking_postgresql);
+    let places = place::Registry::default();
     let server = Arc::new(Server { service, tls, shutdown, sessions: Arc::default(), decoy: scram::Decoy::new()?, places });
     // Each running answer holds a sender, so the receiver ends when the last of them has.
     let (answers, mut answered) = mpsc::channel::<()>(1);
@@ -79,8 +80,8 @@ pub async fn serve<S: Service>(
             () = server.shutdown.cancelled() => break,
             Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
             accepted = listener.accept() => match accepted {
-                Ok((socket, _)) if connections.len() < sockets_max(&*server.service) => {
-                    connections.spawn(client(server.clone(), socket, answers.clone()));
+                Ok((socket, address)) if connections.len() < sockets_max(&*server.service) => {
+                    connections.spawn(client(server.clone(), socket, address, answers.clone()));
                 }
                 Ok(_) => tracing::warn!("too many sockets, one closed unread"),
                 Err(error) => {
@@ -104,8 +105,15 @@ pub async fn serve<S: Service>(
     Ok(())
 }
 
+/// The protocol's name in TLS (ALPN): clients that start TLS at once must ask for it, others may.
+fn speaking_postgresql(tls: Arc<ServerConfig>) -> Arc<ServerConfig> {
+    let mut tls = (*tls).clone();
+    tls.alpn_protocols = vec![startup::PROTOCOL.to_vec()];
+    Arc::new(tls)
+}
+
 fn sockets_max(service: &impl Service) -> usize {
-    usize::try_from(service.connections_max()).unwrap_or(usize::MAX).saturating_mul(2).saturating_add(SOCKETS_EXTRA)
+    usize::try_from(service.places().total).unwrap_or(usize::MAX).saturating_mul(2).saturating_add(SOCKETS_EXTRA)
 }
 
 /// A panic ends one connection and is counted; its text may hold what a client sent, so it is not logged here.
@@ -116,10 +124,10 @@ fn note(ended: Result<(), JoinError>) {
 }
 
 /// One connection, from its first byte to its last.
-async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, answers: mpsc::Sender<()>) {
+async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: SocketAddr, answers: mpsc::Sender<()>) {
     let _ = socket.set_nodelay(true);
     let opening = async {
-        let (mut channel, opening) = match startup::open(Box::new(socket), server.tls.clone(), &server.sessions).await {
+        let (mut channel, opening) = match startup::open(socket, server.tls.clone(), &server.sessions).await {
             Opened::Client(startup) => Opening::new(*startup),
             Opened::Done => return None,
             Opened::Refused(channel, refusal) => {
@@ -127,7 +135,7 @@ async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, answers: 
                 return None;
             }
         };
-        match login::log_in(&server, &mut channel, opening).await {
+        match login::log_in(&server, &mut channel, opening, address.ip()).await {
             Ok(logged_in) => Some((channel, logged_in)),
             Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => {
                 tracing::info!(sqlstate = refusal.sqlstate, "login refused");

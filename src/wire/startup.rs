@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
 
 use super::cancel::Sessions;
@@ -16,6 +17,10 @@ use super::message::Body;
 use super::stop::{PROTOCOL_VIOLATION, Stop};
 use crate::refusal::{Refusal, sqlstate};
 
+/// The protocol's registered name.
+pub(super) const PROTOCOL: &[u8] = b"postgresql";
+/// First byte of a TLS record that opens a handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 const CANCEL_REQUEST: u32 = 80_877_102;
@@ -45,8 +50,25 @@ pub(super) struct Startup {
     pub(super) parameters: Vec<(String, String)>,
 }
 
-pub(super) async fn open(mut stream: Box<dyn Stream>, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
-    let (mut ssl_asked, mut gss_asked, mut certificate_pem) = (false, false, None);
+/// A client asks for encryption, or starts TLS at once (`sslnegotiation=direct`): a TLS record's first byte begins no startup packet of a size that is taken.
+pub(super) async fn open(socket: TcpStream, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
+    let mut first = [0];
+    if !matches!(socket.peek(&mut first).await, Ok(1)) {
+        return Opened::Done;
+    }
+    if first != [TLS_HANDSHAKE] {
+        return negotiate(Box::new(socket), None, tls, sessions).await;
+    }
+    let Some(config) = tls else { return Opened::Done };
+    match handshake(Box::new(socket), config).await {
+        // Without the name, another protocol's client could be led here.
+        Some(Secure { stream, certificate_pem, speaks_postgresql: true }) => negotiate(stream, Some(certificate_pem), None, sessions).await,
+        Some(Secure { speaks_postgresql: false, .. }) | None => Opened::Done,
+    }
+}
+
+async fn negotiate(mut stream: Box<dyn Stream>, mut certificate_pem: Option<String>, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
+    let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
         let mut head = [0; 8];
         if stream.read_exact(&mut head).await.is_err() {
@@ -67,9 +89,9 @@ pub(super) async fn open(mut stream: Box<dyn Stream>, tls: Option<Arc<ServerConf
                     return Opened::Done;
                 }
                 if let Some(config) = accepted {
-                    let Some((secure, pem)) = handshake(stream, config).await else { return Opened::Done };
-                    stream = secure;
-                    certificate_pem = Some(pem);
+                    let Some(secure) = handshake(stream, config).await else { return Opened::Done };
+                    stream = secure.stream;
+                    certificate_pem = Some(secure.certificate_pem);
                 }
             }
             GSS_REQUEST if length == 8 && !gss_asked && !encrypted => {
@@ -83,13 +105,21 @@ pub(super) async fn open(mut stream: Box<dyn Stream>, tls: Option<Arc<ServerConf
     }
 }
 
-/// The TLS stream and the certificate it showed (empty where the resolver does not tell).
-async fn handshake(stream: Box<dyn Stream>, config: Arc<ServerConfig>) -> Option<(Box<dyn Stream>, String)> {
+struct Secure {
+    stream: Box<dyn Stream>,
+    /// The certificate that was shown; empty where the resolver does not tell.
+    certificate_pem: String,
+    /// The client named the protocol.
+    speaks_postgresql: bool,
+}
+
+async fn handshake(stream: Box<dyn Stream>, config: Arc<ServerConfig>) -> Option<Secure> {
     let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.ok()?;
     let certified = config.cert_resolver.resolve(start.client_hello());
-    let pem = certified.as_ref().and_then(|certified| certified.cert.first()).map(|der| to_pem(der)).unwrap_or_default();
+    let certificate_pem = certified.as_ref().and_then(|certified| certified.cert.first()).map(|der| to_pem(der)).unwrap_or_default();
     let secure = start.into_stream(config).await.ok()?;
-    Some((Box::new(secure), pem))
+    let speaks_postgresql = secure.get_ref().1.alpn_protocol() == Some(PROTOCOL);
+    Some(Secure { stream: Box::new(secure), certificate_pem, speaks_postgresql })
 }
 
 fn to_pem(der: &[u8]) -> String {

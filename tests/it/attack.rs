@@ -6,6 +6,7 @@ mod operators;
 use pgveil::engine::{Asker, Format, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
+use pgveil::policy::{Reuse, Wishes};
 use tokio_util::sync::CancellationToken;
 
 use crate::veil::Veil;
@@ -131,7 +132,7 @@ async fn every_epsilon_is_charged_or_refused() {
     let [Statement::Query(query)] = &parse("SELECT race, count(*), sum(birth_year) FROM nls.women GROUP BY race").unwrap()[..] else { panic!() };
     for epsilon in [f64::MIN_POSITIVE, 1e-300, 1e-18, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1.0000001, 1e300, f64::INFINITY, f64::NAN, 0.0, -1.0] {
         let before = veil.engine.ledger().balances("analyst").await.unwrap().role.spent;
-        let asker = Asker { wishes: Veil::wishes(epsilon), ..Veil::asker() };
+        let asker = Asker { wishes: Wishes { reuse: Reuse::Off, ..Veil::wishes(epsilon) }, ..Veil::asker() };
         let answered = veil.engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await;
         let charged = veil.engine.ledger().balances("analyst").await.unwrap().role.spent != before;
         assert_eq!(answered.is_ok(), charged, "{epsilon}: {:?}", answered.err());

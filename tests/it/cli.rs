@@ -148,3 +148,30 @@ fn a_password_becomes_a_verifier_that_a_policy_takes() {
     });
     assert_eq!(file.unwrap().roles[0].verifier, verifier);
 }
+
+#[test]
+fn budget_reads_the_ledger_alone() {
+    let folder = crate::veil::TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-budget-{:x}", rand::random::<u64>())));
+    std::fs::create_dir(&folder.0).unwrap();
+    let url = format!("sqlite://{}", folder.0.join("ledger.db").display());
+    let environment = [("PGVEIL_LEDGER", url.as_str()), ("DATABASE_URL", "postgres://nowhere.invalid/nls")];
+    let asked = |question: &[&str]| pgveil(&[&["budget"], question, &["--policy", "policies/demo.yaml"]].concat(), &environment);
+    let missing = asked(&[]);
+    assert!(!missing.status.success() && text(&missing.stderr).contains("there is no ledger"), "{missing:?}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        use pgveil::ledger::{Fingerprint, Ledger};
+        use pgveil::mechanism::{Mu, loss_gaussian};
+        let yaml = std::fs::read_to_string("policies/demo.yaml").unwrap();
+        let named = |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let file = pgveil::policy::File::parse("demo.yaml", &yaml, named).unwrap();
+        let (owner, roles) = pgveil::cli::start::accounts(&file.privacy, &file.roles).unwrap_or_else(|_| panic!("accounts"));
+        let ledger = Ledger::open(&url, owner, &roles).await.unwrap();
+        let _ = ledger.debit("analyst", loss_gaussian(Mu::round_down(0.5)), Fingerprint::new([7; 32])).await.unwrap();
+    });
+    let shown = text(&asked(&["show"]).stdout);
+    let line = |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {shown}")).to_owned();
+    assert!(line("(owner)").contains("0.5000") && line("analyst").contains("0.5000"), "{shown}");
+    let history = text(&asked(&["history"]).stdout);
+    assert!(history.contains("analyst") && history.contains("0707070707070707"), "{history}");
+}

@@ -17,6 +17,13 @@ async fn psql() {
     run("psql", "sh", &["tests/clients/psql/test.sh".as_ref(), psql.as_os_str()], &[]).await;
 }
 
+/// Keep-alives and questions in the simple, extended and prepared protocol.
+#[tokio::test(flavor = "multi_thread")]
+async fn pgbench() {
+    let Some(pgbench) = install::pgbench().await else { return };
+    run("pgbench", "sh", &["tests/clients/pgbench/test.sh".as_ref(), pgbench.as_os_str()], &[]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn psycopg() {
     python("psycopg", &["psycopg[binary]"]).await;

@@ -8,7 +8,7 @@ use pgveil::error::Error;
 use pgveil::ledger::Balance;
 use pgveil::mechanism::{Noise, OsRandomness, SampleError, Sampler};
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::policy::File;
+use pgveil::policy::{File, Reuse, Wishes};
 use pgveil::postgres::Engine as Server;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -92,7 +92,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     // What the budget does not cover never reaches the tables.
     let mut refused = None;
     for _ in 0..1000 {
-        let asker = pgveil::engine::Asker { wishes: Veil::wishes(1.0), ..Veil::asker() };
+        let asker = pgveil::engine::Asker { wishes: Wishes { reuse: Reuse::Off, ..Veil::wishes(1.0) }, ..Veil::asker() };
         match veil.engine.answer(&asker, &query(WOMEN), &[], &[], &[Format::Text], CancellationToken::new()).await {
             Ok(_) => {}
             Err(error) => {
@@ -113,7 +113,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     };
     let (scanned, paid) = (scans().await, spent(&veil).await);
     assert!(scanned > 0, "answered queries are counted");
-    let asker = pgveil::engine::Asker { wishes: Veil::wishes(1.0), ..Veil::asker() };
+    let asker = pgveil::engine::Asker { wishes: Wishes { reuse: Reuse::Off, ..Veil::wishes(1.0) }, ..Veil::asker() };
     let again = veil.engine.answer(&asker, &query(WOMEN), &[], &[], &[Format::Text], CancellationToken::new()).await;
     assert!(matches!(again, Err(Error::Ledger(_))), "{again:?}");
     assert_eq!(scans().await, scanned, "no refused query read the table");
@@ -263,7 +263,7 @@ async fn no_shape_depends_on_private_rows() {
         let mut shapes = Vec::new();
         for sql in asked {
             let before = (spent(&veil).await, draws.load(Ordering::Relaxed));
-            let answer = veil.ask(sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
+            let answer = veil.ask_as(&Veil::fresh(), sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
             let after = spent(&veil).await;
             let paid = after.spent.mu_squared.0 - before.0.spent.mu_squared.0;
             let nulls: Vec<Vec<bool>> = answer.rows.iter().map(|row| row.iter().map(Option::is_none).collect()).collect();

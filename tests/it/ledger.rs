@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use pgveil::ledger::{AccountSpec, DebitError, Error, Fingerprint, Ledger};
+use pgveil::ledger::{AccountSpec, DebitError, Error, Fingerprint, Ledger, Purchase, Question, Stored};
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::Budget;
 
@@ -294,4 +294,69 @@ async fn debits_per_second() {
         }
         println!("{tasks} tasks: {:.0} debits a second", (each * tasks) as f64 / start.elapsed().as_secs_f64());
     }
+}
+
+fn question(number: u8, accuracy: f64, loss: Loss) -> Question {
+    Question { digest: [number; 32], accuracy, loss }
+}
+
+#[tokio::test]
+async fn answers_are_held_by_those_who_paid() {
+    let scratch = Scratch::new();
+    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+    let asked = question(1, 0.1, gaussian(0.01));
+    assert_eq!(ledger.find("ann", asked).await.unwrap(), None);
+    let _charge = ledger.debit("ann", asked.loss, fingerprint(1)).await.unwrap();
+    ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
+    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
+    assert_eq!(ledger.find("ann", question(1, 0.05, gaussian(0.0025))).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
+    assert_eq!(ledger.find("ann", question(1, 0.2, gaussian(0.04))).await.unwrap(), None, "more accurate than what is there");
+    assert_eq!(ledger.find("ann", question(2, 0.1, asked.loss)).await.unwrap(), None);
+    assert_eq!(ledger.find("bob", question(1, 0.1, laplace(0.1))).await.unwrap(), None, "another loss would tell of the first asker");
+    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
+    assert_eq!(ledger.held("bob", answer).await.unwrap(), None, "not before it is paid");
+    let total = ledger.balance_owner().await.unwrap().spent;
+    let purchase = Purchase { fresh: Loss::ZERO, offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(2) };
+    let _charge = ledger.purchase("bob", purchase).await.unwrap();
+    assert_eq!(ledger.held("bob", answer).await.unwrap(), Some(b"values".to_vec()));
+    assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
+    assert_eq!(ledger.balance_owner().await.unwrap().spent, total);
+    drop(ledger);
+    // Opened again, the sums are held against debits and receipts.
+    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+    assert_eq!(ledger.find("bob", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
+    assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_offer_past_the_budget_is_refused() {
+    let scratch = Scratch::new();
+    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+    let asked = question(1, 3.0, gaussian(9.0));
+    ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
+    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
+    let purchase = Purchase { fresh: gaussian(0.0001), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(1) };
+    let refused = ledger.purchase("bob", purchase).await.unwrap_err();
+    assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
+    assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
+    assert_eq!(ledger.balance("bob").await.unwrap().spent, Loss::ZERO, "neither part is charged");
+    assert_eq!(ledger.balance_owner().await.unwrap().spent, Loss::ZERO);
+}
+
+#[tokio::test]
+async fn ledger_of_the_first_format_is_kept_whole() {
+    let scratch = Scratch::new();
+    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+    let _charge = ledger.debit("ann", gaussian(0.01), fingerprint(1)).await.unwrap();
+    drop(ledger);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let connection = rusqlite::Connection::open(scratch.file()).unwrap();
+    connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    connection.execute_batch("DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; PRAGMA user_version = 1").unwrap();
+    drop(connection);
+    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+    assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));
+    ledger.keep("ann", question(1, 0.1, gaussian(0.01)), b"values".to_vec()).await.unwrap();
+    drop(ledger);
+    assert!(open_usual(&scratch.file(), Accounting::Gdp).await.is_ok());
 }

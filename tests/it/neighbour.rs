@@ -8,6 +8,7 @@ mod mutants;
 mod named;
 mod random;
 mod steps;
+mod subqueries;
 mod total;
 mod world;
 

@@ -87,6 +87,8 @@ fn policy() -> Policy {
             failures: 1,
             statement_timeout: Duration::from_secs(30),
             connections: 4,
+            connections_per_role: 4,
+            connections_per_address: 4,
         },
         time_grain: None,
     }

@@ -8,7 +8,7 @@ use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Fixed, Noise, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, File, Policy, Wishes, check};
+use pgveil::policy::{Budget, File, Policy, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_util::sync::CancellationToken;
@@ -99,6 +99,11 @@ impl Veil {
 
     pub fn wishes(epsilon: f64) -> Wishes {
         Wishes { epsilon: Some(epsilon), ..Wishes::default() }
+    }
+
+    /// Buys every answer anew.
+    pub fn fresh() -> Asker {
+        Asker { wishes: Wishes { reuse: Reuse::Off, ..Wishes::default() }, ..Self::asker() }
     }
 
     /// Mu squared that the analyst has spent, as a number.

@@ -98,7 +98,7 @@ impl Demo {
         let database = opened.catalog.database.clone();
         let embedded = local.as_ref().is_some_and(|local| local.engine() == Engine::Embedded);
         let connections = if embedded { 1 } else { start::CONNECTIONS };
-        let started = start::engine(opened, config, ShadowSource::Local, &ledger, connections).await?;
+        let started = start::engine(opened, config, ShadowSource::Local, &ledger, connections, None).await?;
         clock.phase("proxy ready");
         Ok(Self { started, database, local, _scratch: scratch })
     }

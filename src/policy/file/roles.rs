@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::error::Findings;
 use super::super::tree::Node;
 use super::super::walk::{self, Environment, Fields};
-use super::super::{Privacy, Role, WISHES, Wishes};
+use super::super::{Privacy, Role, RoleReuse, WISHES, Wishes};
 use super::privacy;
 
 pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
@@ -43,7 +43,10 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
     let budget = fields
         .required("budget", "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask", findings)
         .and_then(|node| privacy::budget(node, &format!("the budget of {who}"), owner.map(|p| p.accounting), findings).map(|b| (node, b)));
-    fields.not_offered("reuse", "every question is answered and charged anew", findings);
+    let reuse = match fields.optional("reuse") {
+        None => Some(RoleReuse::Chosen),
+        Some(node) => reuse(node, findings),
+    };
     let wishes = fields.optional("settings").map_or_else(Wishes::default, |node| settings(node, &who, findings));
     fields.done(findings);
     if let (Some((node, budget)), Some(owner)) = (budget, owner)
@@ -54,7 +57,7 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
             format!("the budget of {who} is more than the owner's whole budget (privacy.budget), which covers every role together"),
         );
     }
-    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1, wishes })
+    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1, reuse: reuse?, wishes })
 }
 
 /// What sessions of the role start with: `{epsilon: 0.5, keys: domain}`, each as after SET.
@@ -71,6 +74,21 @@ fn settings(node: &Node, who: &str, findings: &mut Findings) -> Wishes {
     }
     fields.done(findings);
     wishes
+}
+
+/// `reuse: always` or `reuse: chosen`.
+fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
+    match walk::scalar(node, "reuse", "always or chosen", findings)?.0 {
+        "always" => Some(RoleReuse::Always),
+        "chosen" => Some(RoleReuse::Chosen),
+        _ => {
+            findings.error(
+                node.place,
+                "reuse must be always (the same question always gets the same answer) or chosen (the session's pgveil.reuse says)",
+            );
+            None
+        }
+    }
 }
 
 /// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to be the server.

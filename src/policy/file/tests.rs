@@ -103,6 +103,7 @@ fn budgets_are_finite_and_positive() {
     let more = |text: &str| format!("privacy: {{unit: p, budget: {{epsilon: 8, delta: 1e-6}}, {text}}}");
     refused(2, &more("per_query: {epsilon: 2, max_epsilon: 1}"), &["2:66: privacy.per_query.max_epsilon (1) must not be below its epsilon (2)"]);
     refused(2, &more("threshold_share: 1"), &["2:72: privacy.threshold_share must be a number above 0 and below 1"]);
+    refused(4, &lines()[3].replace("name: ann", "name: ann, reuse: sometimes"), &["4:24: reuse must be always"]);
     refused(2, &more("data_version: {every: day}"), &["2:69: a data_version that changes by itself is not offered yet"]);
     let pure = "privacy: {unit: p, budget: {epsilon: 8}, accounting: pure}";
     let mut lines = lines();
@@ -120,7 +121,6 @@ fn roles_have_a_verifier_and_a_budget() {
     refused(4, &role("SCRAM-SHA-256$4096:QQ==$QQ==:QQ=="), &["4:27: the password of role \"ann\" is not a whole SCRAM verifier"]);
     refused(4, &role(&VERIFIER.replace("4096", "1")), &["4:27: the password of role \"ann\" has an iteration count outside"]);
     refused(4, &lines()[3].replace("epsilon: 3", "epsilon: 9"), &["4:"]);
-    refused(4, &lines()[3].replace("name: ann", "name: ann, reuse: always"), &["4:17: \"reuse\" is not offered yet"]);
     refused(4, &format!("{}\n{}", lines()[3], lines()[3]), &["5:5: role \"ann\" is given twice"]);
     refused(4, "  []", &["4:3: roles is empty"]);
     let wishing = |text: &str| lines()[3].replace("name: ann", &format!("name: ann, settings: {{{text}}}"));

@@ -141,8 +141,8 @@ async def an_exhausted_budget():
     connection = await veiled(user=POOR)
 
     async def spend():
-        for _ in range(50):
-            await connection.fetchval(WOMEN)
+        for year in range(50):
+            await connection.fetchval(f"{WOMEN} WHERE birth_year > {year}")
 
     error = await refused(errors.ConfigurationLimitExceededError, spend())
     assert "needs" in str(error) and "left" in str(error), error

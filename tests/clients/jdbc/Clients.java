@@ -317,7 +317,7 @@ public class Clients {
         check("an exhausted budget says what is needed and left", () -> {
             try (Connection poor = veiled("user=" + System.getenv("POOR"))) {
                 SQLException error = refused("53400", () -> {
-                    for (int asked = 0; asked < 50; asked++) one(poor, WOMEN);
+                    for (int asked = 0; asked < 50; asked++) one(poor, WOMEN + " WHERE birth_year > " + asked);
                 });
                 System.out.println("       " + error.getMessage().replace("\n", " | "));
                 sure(error.getMessage().contains("needs") && error.getMessage().contains("left"), error.getMessage());

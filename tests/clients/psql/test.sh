@@ -39,6 +39,13 @@ step "unknown user" "$veiled user=nobody sslmode=require" '' 'FATAL:  password a
 step "unknown database" "$veiled dbname=elsewhere" '' 'FATAL:  database "elsewhere" does not exist'
 step "who it is" "$veiled" 'SELECT version(); SHOW server_version; SHOW transaction_isolation;' ' PostgreSQL ' ' server_version ' 'read committed'
 step "charge" "$veiled" 'SELECT count(*) FROM nls.women;' 'NOTICE:  privacy cost: ' '% of your budget is left' ' 4711'
+step "settings, errors and views" "$veiled" 'SET pgveil.notices = cost;
+SET pgveil.target_error = 20;
+SHOW pgveil.target_error;
+SELECT round(pgveil.stderr(count(*))) AS stderr FROM nls.women;
+EXPLAIN SELECT count(*) FROM nls.women;
+SELECT name, setting FROM pgveil.settings;
+SET pgveil.epsilon = 7;' ' 20' ' stderr ' 'Settings: pgveil.target_error = 20, pgveil.notices = cost' ' pgveil.keys ' 'ERROR:  pgveil.epsilon may be at most 1 here'
 step "refused preview, then on" "$veiled" 'SELECT * FROM nls.women LIMIT 5;
 SELECT count(*) FROM nls.women;' 'ERROR:  rows of a private table are not shown' 'DETAIL:  ' ' 4711'
 step "sqlstate" "$veiled" '\set VERBOSITY verbose
@@ -61,7 +68,7 @@ SELECT * FROM nls.women;
 SELECT count(*) FROM nls.women;
 COMMIT;' ' 4711' 'COMMIT'
 step "warning outside a transaction" "$veiled" 'COMMIT;' 'WARNING:  there is no transaction in progress'
-step "exhausted budget" "$veiled user=$POOR" "$(yes 'SELECT count(*) FROM nls.women;' | head -40) SELECT 8 AS eight;" \
+step "exhausted budget" "$veiled user=$POOR" "$(seq -f 'SELECT count(*) FROM nls.women WHERE birth_year > %.0f;' 40) SELECT 8 AS eight;" \
     'ERROR:  privacy budget exhausted: this query needs' ' is left' '     8'
 step "explain" "$veiled" 'EXPLAIN SELECT count(*) FROM nls.women;' 'QUERY PLAN' 'Cost: '
 step "copy of a table" "$veiled" 'COPY nls.women TO STDOUT;

@@ -288,7 +288,7 @@ def an_exhausted_budget_says_what_is_needed_and_left():
     with veiled(user=POOR) as connection:
         for asked in range(50):
             try:
-                connection.execute(WOMEN).fetchone()
+                connection.execute(f"{WOMEN} WHERE birth_year > {asked}").fetchone()
             except errors.ConfigurationLimitExceeded as error:
                 diag = error.diag
                 break

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import io
 
 import psycopg2
 from psycopg2 import errors
@@ -85,11 +86,35 @@ def errors_transactions_and_notices():
 
 
 @check
+def named_cursors_and_copies():
+    sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) WHERE year > %s GROUP BY year, race ORDER BY year, race"
+    found = []
+    for connection in [veiled(autocommit=False), psycopg2.connect(host=HOST, port=DIRECT, user="postgres", dbname=DATABASE)]:
+        with connection.cursor(name="c", scrollable=True) as cursor:
+            cursor.itersize = 7
+            cursor.execute(sql, [1970])
+            rows = list(cursor)
+            cursor.scroll(2, mode="absolute")
+            rows.append(cursor.fetchone())
+        connection.commit()
+        with connection.cursor(name="h", withhold=True) as cursor:
+            cursor.execute(sql, [1970])
+            connection.commit()
+            rows += cursor.fetchall()
+        out = io.StringIO()
+        with connection.cursor() as cursor:
+            cursor.copy_expert("COPY (SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race) TO STDOUT CSV HEADER", out)
+        connection.close()
+        found.append((rows, out.getvalue()))
+    same(found[0], found[1])
+
+
+@check
 def an_exhausted_budget():
     connection = veiled(user=POOR)
     try:
-        for _ in range(50):
-            ask(connection, WOMEN)
+        for year in range(50):
+            ask(connection, f"{WOMEN} WHERE birth_year > {year}")
     except errors.ConfigurationLimitExceeded as error:
         assert "needs" in str(error) and "left" in str(error)
     else:

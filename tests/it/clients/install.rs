@@ -15,6 +15,15 @@ pub async fn psql() -> Option<PathBuf> {
     apt("psql", &["postgresql-client"], || on_path("psql")).await
 }
 
+/// Debian keeps it beside the server's binaries.
+pub async fn pgbench() -> Option<PathBuf> {
+    let beside_the_server = || {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+        versions.filter_map(Result::ok).map(|version| version.path().join("bin/pgbench")).find(|path| path.exists())
+    };
+    apt("pgbench", &["postgresql-contrib"], || on_path("pgbench").or_else(beside_the_server)).await
+}
+
 /// The driver's jar, where there is a Java to run it.
 pub async fn jdbc() -> Option<PathBuf> {
     apt("java", &["openjdk-17-jdk-headless"], || on_path("java").filter(|_| on_path("javac").is_some())).await?;

@@ -49,7 +49,7 @@ fn tls(stage: &Stage) -> MakeRustlsConnect {
 
 /// How many charges were told since the last call. A notice comes before its rows.
 fn costs(notices: &mut UnboundedReceiver<String>) -> usize {
-    std::iter::from_fn(|| notices.try_recv().ok()).filter(|notice| notice.contains("privacy cost")).count()
+    std::iter::from_fn(|| notices.try_recv().ok()).filter(|notice| notice.contains("privacy cost") && !notice.contains("nothing")).count()
 }
 
 async fn state(future: impl Future<Output = Result<impl Sized, tokio_postgres::Error>>) -> SqlState {
@@ -81,7 +81,7 @@ async fn tokio_postgres() {
     for _ in 0..10 {
         assert_eq!(client.query(&statement, &[&1975_i16, &"other"]).await.unwrap().len(), 2);
     }
-    assert_eq!(costs(&mut notices), 10);
+    assert_eq!(costs(&mut notices), 1, "the same question ten times is one question");
 
     // One portal, read in three parts, is one question.
     let transaction = client.transaction().await.unwrap();
@@ -113,8 +113,8 @@ async fn tokio_postgres() {
 
     let (client, _notices) = plain(&config(&stage, &poor("tokio"))).await;
     let spend = async {
-        for _ in 0..50 {
-            client.query(WOMEN, &[]).await?;
+        for year in 0..50 {
+            client.query(&format!("{WOMEN} WHERE birth_year > {year}"), &[]).await?;
         }
         Ok(())
     };

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::grammar::Grammar;
 use super::random::{Random, seeds};
+use super::subqueries::membership;
 use super::total::tame;
 use super::world::World;
 
@@ -78,6 +79,12 @@ const PER_PERSON_AND_KIND: &str = "(SELECT x.person, x.kd, x.b, x.ni, sum(x.s2):
      upper(x.kd) AS tx, 'z' AS vc, date '2000-03-01' + (sum(x.ni))::int AS d, date '2000-03-04' AS dd, timestamp '2000-03-01 10:00:00' AS ts, \
      timestamp '2000-03-01 10:00:00' AS tt FROM (SELECT DISTINCT * FROM visits WHERE i4 > 1) x GROUP BY x.person, x.kd, x.b, x.ni HAVING count(*) < 4) v";
 
+const RANKED: &str = "(SELECT x.person, x.kd, x.b, (row_number() OVER (PARTITION BY x.person ORDER BY x.id))::int AS ni, x.s2, x.j4, x.i4, x.i4 AS i8, \
+     (rank() OVER (PARTITION BY x.person ORDER BY x.i4)) AS j8, sum(x.n2) OVER (PARTITION BY x.person) AS n2, lag(x.nn) OVER (PARTITION BY x.person ORDER BY x.id) AS nn, \
+     x.nb, sum(x.f8) OVER (PARTITION BY x.person ORDER BY x.id) AS f8, first_value(x.g8) OVER (PARTITION BY x.person ORDER BY x.id DESC) AS g8, x.tx, x.vc, \
+     lead(x.d, 1) OVER (PARTITION BY x.person ORDER BY x.id) AS d, x.dd, x.ts, x.tt FROM visits x) v";
+const FIRST_AND_ALL: &str = "(SELECT * FROM (SELECT DISTINCT ON (x.person) x.* FROM visits x ORDER BY x.person, x.id DESC) w UNION ALL SELECT * FROM visits z WHERE z.i4 > 2) v";
+
 const SOURCES: &[(&str, &[&str])] = &[
     ("people p", &["p"]),
     ("visits v", &["v"]),
@@ -88,13 +95,15 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("(SELECT * FROM visits WHERE i4 > 3) v", &["v"]),
     (PER_PERSON, &["v"]),
     (PER_PERSON_AND_KIND, &["v"]),
+    (RANKED, &["v"]),
+    (FIRST_AND_ALL, &["v"]),
     ("visits v JOIN (SELECT kd AS k, count(*) AS n FROM visits GROUP BY kd HAVING count(*) > 1) m ON m.k = v.kd AND v.ni < m.n", &["v"]),
     ("people p LEFT JOIN (SELECT ni AS k, count(*) AS n FROM people GROUP BY ni) m ON m.k = p.ni", &["p"]),
 ];
 
 /// Keys whose every value is known without the data; of a step's columns those of few values only.
 fn key(random: &mut Random, from: &str, alias: &str) -> String {
-    if from.starts_with("(SELECT person") || from.starts_with("(SELECT x.person") {
+    if from.starts_with("(SELECT ") && from != SOURCES[6].0 {
         let key = random.pick(&[
             "A.kd",
             "A.b",
@@ -122,6 +131,12 @@ fn key(random: &mut Random, from: &str, alias: &str) -> String {
         "extract(dow FROM A.ts)",
         "upper(A.kd)",
         "A.i4 % 7",
+        "floor(A.n2 / 10) * 10",
+        "to_char(A.ts, 'YYYY-MM')",
+        "extract(hour FROM A.ts)",
+        "A.kd || '-' || A.b",
+        "initcap(A.kd)",
+        "round(A.f8)",
     ]);
     key.replace("A.", &format!("{alias}."))
 }
@@ -161,6 +176,11 @@ async fn without_noise_answers_are_postgresqls() {
         let mut grammar = Grammar { random: &mut random, aliases: aliases.to_vec() };
         let aggregates: Vec<String> = (0..3).map(|_| grammar.aggregate()).collect();
         let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(1)) } else { String::new() };
+        let mut condition = condition;
+        if random.once_in(3) {
+            let unit = if aliases[0] == "p" { "p.id" } else { "v.person" };
+            condition += &format!("{}{}", if condition.is_empty() { " WHERE " } else { " AND " }, membership(&mut random, aliases[0], unit));
+        }
         let items = [keys.clone(), aggregates].concat().join(", ");
         let grouped = if keys.is_empty() {
             String::new()

@@ -2,13 +2,21 @@
 
 use super::random::Random;
 use super::steps::step;
+use super::subqueries::membership;
 
 /// One query over one of the shapes of FROM.
 pub fn query(random: &mut Random) -> String {
     let (with, from, aliases) = source(random);
     let mut grammar = Grammar { random, aliases };
     let keys: Vec<String> = (0..[0, 0, 1, 1, 1, 2][grammar.random.below(6)]).map(|_| grammar.key()).collect();
-    let condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(2)) } else { String::new() };
+    let mut condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(2)) } else { String::new() };
+    if let Some(unit) = grammar.unit()
+        && grammar.random.once_in(4)
+    {
+        let alias = grammar.aliases[0];
+        let joined = if condition.is_empty() { " WHERE " } else { " AND " };
+        condition += &format!("{joined}{}", membership(grammar.random, alias, unit));
+    }
     if !keys.is_empty() && grammar.random.once_in(8) {
         return format!("{with}SELECT DISTINCT {} FROM {from}{condition}", keys.join(", "));
     }
@@ -67,6 +75,15 @@ pub struct Grammar<'r> {
 }
 
 impl Grammar<'_> {
+    /// The column that is the unit of the first alias.
+    fn unit(&self) -> Option<&'static str> {
+        match self.aliases[0] {
+            "p" => Some("p.id"),
+            "v" => Some("v.person"),
+            _ => None,
+        }
+    }
+
     fn column(&mut self, names: &[&str]) -> String {
         let alias = self.random.pick(&self.aliases.clone());
         format!("{alias}.{}", self.random.pick(names))
@@ -104,7 +121,7 @@ impl Grammar<'_> {
             };
         }
         let a = self.numeric(depth - 1);
-        match self.random.below(13) {
+        match self.random.below(17) {
             0..=3 => {
                 let op = self.random.pick(&["+", "-", "*", "/", "%"]);
                 format!("({a} {op} {})", self.numeric(depth - 1))
@@ -117,6 +134,10 @@ impl Grammar<'_> {
             9 => format!("greatest({a}, {})", self.numeric(depth - 1)),
             10 => format!("extract({} FROM {})", self.random.pick(&["year", "month", "dow", "doy", "day", "quarter", "week"]), self.date(depth - 1)),
             11 => format!("CASE WHEN {} THEN {a} END", self.condition(depth - 1)),
+            12 => format!("power({a}, {})", self.random.pick(&["2", "0.5", "-1", "3"])),
+            13 => format!("exp({a})"),
+            14 => format!("div({a}, {})", self.numeric(depth - 1)),
+            15 => format!("({})::numeric", self.text(depth - 1)),
             _ => format!("coalesce({a}, 0)"),
         }
     }
@@ -129,7 +150,7 @@ impl Grammar<'_> {
             };
         }
         let a = self.float(depth - 1);
-        match self.random.below(11) {
+        match self.random.below(14) {
             0..=3 => {
                 let op = self.random.pick(&["+", "-", "*", "/"]);
                 format!("({a} {op} {})", self.float(depth - 1))
@@ -140,6 +161,9 @@ impl Grammar<'_> {
             7 => format!("({})::float8", self.any_number(depth - 1)),
             8 => format!("least({a}, {})", self.float(depth - 1)),
             9 => format!("date_part('{}', {})", self.random.pick(&["year", "month", "dow", "doy"]), self.date(depth - 1)),
+            10 => format!("{}({a})", self.random.pick(&["exp", "sin", "atan", "radians", "degrees", "cbrt"])),
+            11 => format!("({a} ^ {})", self.random.pick(&["2", "0.5", "(-2)"])),
+            12 => format!("extract(epoch FROM ({} - {}))::float8", self.timestamp(depth - 1), self.timestamp(depth - 1)),
             _ => format!("CASE WHEN {} THEN {a} ELSE 1.5 END", self.condition(depth - 1)),
         }
     }
@@ -160,7 +184,7 @@ impl Grammar<'_> {
             };
         }
         let a = self.text(depth - 1);
-        match self.random.below(8) {
+        match self.random.below(13) {
             0 => format!("{}({a})", self.random.pick(&["lower", "upper", "btrim", "ltrim", "rtrim"])),
             1 => format!("{}({a}, {})", self.random.pick(&["left", "right"]), self.random.pick(&["0", "1", "3", "-2", "5000"])),
             2 => format!("substring({a}, {})", self.random.pick(&["0", "2", "-5"])),
@@ -168,6 +192,11 @@ impl Grammar<'_> {
             4 => format!("coalesce({a}, 'none')"),
             5 => format!("({})::text", self.random.pick(&["5"]).to_owned() + " + " + &self.integer(depth - 1)),
             6 => format!("CASE WHEN {} THEN {a} ELSE 'else' END", self.condition(depth - 1)),
+            7 => format!("({a} || {})", self.text(depth - 1)),
+            8 => format!("concat_ws('-', {a}, {})", self.any_number(depth - 1)),
+            9 => format!("{}({a}, {})", self.random.pick(&["lpad", "rpad", "repeat"]), self.random.pick(&["0", "2", "9"])),
+            10 => format!("replace({a}, 'a', 'bb')"),
+            11 => format!("substring({a} FROM '[a-z]+')"),
             _ => format!("nullif({a}, 'a')"),
         }
     }
@@ -188,9 +217,11 @@ impl Grammar<'_> {
         if depth == 0 || self.random.once_in(2) {
             return self.column(&["ts", "tt"]);
         }
-        match self.random.below(3) {
+        match self.random.below(5) {
             0 => format!("date_trunc('{}', {})", self.random.pick(&["year", "quarter", "month", "week", "day", "hour"]), self.timestamp(depth - 1)),
             1 => format!("({})::timestamp", self.date(depth - 1)),
+            2 => format!("({} + interval '1 month')", self.timestamp(depth - 1)),
+            3 => format!("({} - {} * interval '1 day')", self.timestamp(depth - 1), self.integer(0)),
             _ => format!("greatest({}, timestamp '2000-01-01 00:00:00')", self.timestamp(depth - 1)),
         }
     }
@@ -206,7 +237,7 @@ impl Grammar<'_> {
             };
         }
         let op = self.random.pick(&["=", "<>", "<", "<=", ">", ">="]);
-        match self.random.below(13) {
+        match self.random.below(17) {
             11 => format!("({} {op} (SELECT count(*) FROM people q WHERE q.ni > 0))", self.any_number(depth)),
             12 => {
                 let not = self.random.pick(&["", "NOT "]);
@@ -225,6 +256,10 @@ impl Grammar<'_> {
             6 => format!("({} {op} {})", self.date(depth), self.date(depth)),
             7 => format!("({} {op} {})", self.timestamp(depth), self.timestamp(depth)),
             8 => self.column(&["b"]),
+            15 => format!("({} ~ '^[a-z]+$')", self.text(depth)),
+            16 => format!("({} SIMILAR TO '%(a|b)_')", self.text(depth)),
+            13 => format!("(({}, {}) {op} ({}, 'a'))", self.integer(0), self.text(0), self.integer(0)),
+            14 => format!("({} = ANY (ARRAY[1, 7, NULL]))", self.integer(depth)),
             9 => format!("({} IS DISTINCT FROM {})", self.numeric(depth), self.numeric(depth)),
             _ => format!("({} IS {}NULL)", self.any_number(depth), self.random.pick(&["", "NOT "])),
         }
@@ -267,11 +302,7 @@ impl Grammar<'_> {
     }
 
     pub fn aggregate(&mut self) -> String {
-        let unit = match self.aliases[0] {
-            "p" if self.aliases.len() < 2 || self.aliases[1] != "p" => Some("p.id"),
-            "v" => Some("v.person"),
-            _ => None,
-        };
+        let unit = self.unit();
         let call = match self.random.below(10) {
             0 | 1 => "count(*)".to_owned(),
             2 => format!("count({})", self.any_number(1)),

@@ -139,6 +139,34 @@ async fn left_join_nonstrict_aggregate() {
     }
 }
 
+/// Grouped by the public side, with aggregates that count no row without a match: every town is shown, and no unit makes or unmakes a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn public_rows_are_kept_as_domain() {
+    let world = world().await;
+    for sql in [
+        "SELECT t.code, count(v.id), sum(v.i4) FROM towns t LEFT JOIN visits v ON v.town = t.code AND v.ni < 2 GROUP BY 1",
+        "SELECT t.region, count(DISTINCT v.person) FROM visits v RIGHT JOIN towns t ON v.town = t.code WHERE t.weight IS NOT NULL GROUP BY 1",
+    ] {
+        let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let release = &plan.releases()[0];
+        let text = release.sql().unwrap();
+        assert!(release.price().unwrap().threshold.is_none(), "{sql}");
+        let whole = world.run(text, 1).await.unwrap();
+        nobody(&world, release, text).await.unwrap();
+        for unit in [2, 7] {
+            unit_within(&world, release, text, &whole, unit).await.unwrap();
+        }
+    }
+    for sql in [
+        "SELECT t.code, count(v.id) FROM towns t LEFT JOIN visits v ON v.town = t.code WHERE v.i4 > 0 GROUP BY 1",
+        "SELECT v.kd, count(v.id) FROM towns t LEFT JOIN visits v ON v.town = t.code GROUP BY 1",
+        "SELECT t.code, count(v.id) FROM towns t LEFT JOIN visits v ON v.town = t.code AND t.weight > 1 GROUP BY 1",
+        "SELECT count(v.id) FROM towns t LEFT JOIN visits v ON v.town = t.code",
+    ] {
+        refused(&world, sql);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn lossy_unit_equality() {
     let world = world().await;
@@ -190,13 +218,24 @@ async fn null_partition_after_left_join() {
     let world = world().await;
     refused(&world, "SELECT sum(s) FROM (SELECT sum(p.i4) OVER (PARTITION BY v.person) AS s FROM people p LEFT JOIN visits v ON p.id = v.person) q");
     refused(&world, "SELECT sum(i4) OVER (PARTITION BY id) FROM people");
+    refused(&world, "SELECT sum(s) FROM (SELECT sum(i4) OVER (PARTITION BY kd) AS s FROM visits) q");
+    refused(&world, "SELECT sum(s) FROM (SELECT row_number() OVER (ORDER BY person) AS s FROM visits) q");
+    refused(&world, "SELECT sum(s) FROM (SELECT sum(i4) OVER (PARTITION BY person ORDER BY ni ROWS 2 PRECEDING) AS s FROM visits) q");
+    refused(&world, "SELECT count(*) FROM (SELECT DISTINCT ON (p.kd) p.id, p.kd FROM people p) q");
+    refused(&world, "SELECT count(*) FROM (SELECT person, i4 FROM visits EXCEPT SELECT id, i4 FROM people) q");
+    refused(&world, "SELECT count(*) FROM (SELECT i4 FROM visits UNION SELECT i4 FROM people) q");
+    refused(&world, "SELECT count(*) FROM (SELECT code FROM towns UNION ALL SELECT tx FROM people) q");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn not_in_null_poison() {
     let world = world().await;
-    refused(&world, "SELECT count(*) FROM people WHERE id NOT IN (SELECT person FROM visits)");
-    refused(&world, "SELECT count(*) FROM people WHERE id <> ALL (SELECT person FROM visits)");
+    let poisoned = "SELECT v.person FROM people a LEFT JOIN visits v ON a.id = v.person";
+    refused(&world, &format!("SELECT count(*) FROM people WHERE id NOT IN ({poisoned})"));
+    refused(&world, &format!("SELECT count(*) FROM people WHERE id <> ALL ({poisoned})"));
+    refused(&world, &format!("SELECT count(*) FROM people p WHERE NOT (p.id IN ({poisoned}))"));
+    refused(&world, "SELECT count(*) FROM people WHERE id NOT IN (SELECT CASE WHEN person = 8 THEN NULL ELSE person END FROM visits)");
+    refused(&world, "SELECT count(*) FROM people WHERE tx NOT IN (SELECT code FROM notes)");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,9 +12,40 @@ pub fn step(random: &mut Random, depth: usize) -> String {
     };
     let mut grammar = Grammar { random, aliases: vec!["x"] };
     let condition = if grammar.random.once_in(3) { format!(" WHERE {}", grammar.condition(1)) } else { String::new() };
-    match grammar.random.below(6) {
+    match grammar.random.below(10) {
+        1 => format!(
+            "SELECT DISTINCT ON (x.person, x.kd) x.person, {} FROM {base}{condition} ORDER BY x.person, x.kd, x.i4 DESC, x.nn",
+            list(|name| format!("x.{name}"))
+        ),
+        2 => {
+            let arm = list(|name| if name == "vc" { "y.vc::text".to_owned() } else { format!("y.{name}") });
+            format!(
+                "SELECT x.person, {} FROM {base}{condition} UNION ALL SELECT y.id, {arm} FROM people y",
+                list(|name| if name == "vc" { "x.vc::text".to_owned() } else { format!("x.{name}") })
+            )
+        }
+        3 | 4 => format!("SELECT x.person, {} FROM {base}{condition}", list(windowed)),
         0 => format!("SELECT DISTINCT x.person, {} FROM {base}{condition}", list(|name| format!("x.{name}"))),
         _ => grouped(&mut grammar, &base, &condition),
+    }
+}
+
+/// A column computed of the other rows of the person.
+fn windowed(name: &str) -> String {
+    match name {
+        "i4" => "(row_number() OVER (PARTITION BY x.person ORDER BY x.i4))::int".to_owned(),
+        "j4" => "(dense_rank() OVER (PARTITION BY x.person, x.b ORDER BY x.g8 DESC))::int".to_owned(),
+        "s2" => "(rank() OVER (PARTITION BY x.person ORDER BY x.tx))::smallint".to_owned(),
+        "nn" => "lag(x.nn) OVER (PARTITION BY x.person ORDER BY x.d NULLS FIRST)".to_owned(),
+        "n2" => "sum(x.n2) OVER (PARTITION BY x.person, x.kd)".to_owned(),
+        "nb" => "avg(x.nb) OVER (PARTITION BY x.person ORDER BY x.ni)".to_owned(),
+        "f8" => "sum(x.f8) FILTER (WHERE x.b) OVER (PARTITION BY x.person ORDER BY x.dd)".to_owned(),
+        "g8" => "first_value(x.g8) OVER (PARTITION BY x.person, x.ni ORDER BY x.nn)".to_owned(),
+        "tx" => "lead(x.tx, 2) OVER (PARTITION BY x.person ORDER BY x.ts DESC)".to_owned(),
+        "dd" => "max(x.dd) OVER (PARTITION BY x.person)".to_owned(),
+        "ni" => "ntile(3) OVER (PARTITION BY x.person ORDER BY x.f4)".to_owned(),
+        "b" => "count(*) OVER (PARTITION BY x.person) > 1".to_owned(),
+        other => format!("x.{other}"),
     }
 }
 

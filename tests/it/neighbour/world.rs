@@ -8,7 +8,7 @@ use pgveil::catalog::load;
 use pgveil::engine::plan;
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Standing};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{File, Policy, Wishes, check};
+use pgveil::policy::{File, KeyChoice, Policy, Wishes, check};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{Plan, Terms};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -17,7 +17,7 @@ use super::random::Random;
 use crate::harness::Server;
 
 const COLUMNS: &str = "s2 smallint, i4 int, j4 int, i8 bigint, j8 bigint, n2 numeric(10,2), nn numeric, nb numeric, f8 float8, g8 float8, f4 float4, \
-     b bool, tx text, vc varchar(10), kd text, d date, dd date, ts timestamp, tt timestamp, ni int NOT NULL DEFAULT 0";
+     b bool, tx text, vc varchar(10), kd text, d date, dd date, ts timestamp, tt timestamp, ni int NOT NULL DEFAULT 0, tz timestamptz, iv interval, rt text, uu uuid";
 const RULES: &str = "i4: {bounds: [0, 50]}, i8: {bounds: [-1000000, 5000000000]}, n2: {bounds: [0, 99.99]}, nb: {bounds: [-5.5, 7.25]}, \
      f8: {bounds: [-1.5, 100.25]}, f4: {bounds: [0, 0.1]}, kd: {values: [a, b, \"it's\"]}, d: {bounds: [2000-01-01, 2001-12-31]}, \
      ts: {bounds: [\"2000-01-01\", \"2000-03-31\"]}, ni: {bounds: [-3, 3]}";
@@ -79,15 +79,23 @@ impl World {
     /// Plans as an engine would, for accounts in one of the states that choose the mechanism.
     pub fn plan(&self, sql: &str, random: &mut Random) -> Result<Plan, String> {
         let accounting = if random.once_in(5) { Accounting::Pure } else { Accounting::Gdp };
-        self.plan_under(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)])
+        let most = |random: &mut Random| random.once_in(4).then(|| [1, 2, 3, 7][random.below(4)]);
+        let (groups_per_unit, rows_per_unit) = (most(random), most(random));
+        let keys = if random.once_in(8) { KeyChoice::Threshold } else { KeyChoice::Auto };
+        let wishes = Wishes { groups_per_unit, rows_per_unit, keys, ..Wishes::default() };
+        self.plan_wished(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)], wishes)
     }
 
     pub fn plan_under(&self, sql: &str, accounting: Accounting, epsilon: f64) -> Result<Plan, String> {
+        self.plan_wished(sql, accounting, epsilon, Wishes::default())
+    }
+
+    fn plan_wished(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes) -> Result<Plan, String> {
         let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
         let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
         let fixed = Fixed::round_down;
         let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
-        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes: Wishes::default() };
+        let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes };
         let constants = Constants { now: 847_000_000_000_000, is_utc: true, role: "ann".to_owned() };
         plan(query, &self.policy, &["w".to_owned()], &constants, &terms).map_err(|e| format!("{e:?}"))
     }
@@ -185,6 +193,32 @@ pub const HOSTILE: &[&[&str]] = &[
     &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31 23:59:59'", "'2000-02-01 12:34:56.789'", "'2000-03-31 00:00:01'"],
     &["NULL", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'294276-12-31 23:59:59'", "'2000-02-01 12:34:56.789'", "'9999-12-31 23:59:59.999999'"],
     &["0", "-3", "3", "4", "-2147483648"],
+    &[
+        "NULL",
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 BC'",
+        "'294276-12-31 23:59:59+00'",
+        "'2000-02-01 12:34:56.789+05'",
+        "'9999-12-31 23:59:59.999999+00'",
+    ],
+    &["NULL", "'0'", "'178000000 years'", "'-178000000 years'", "'-2147483648 days'", "'1 mon -1 day 00:00:00.000001'", "'9223372036854 seconds'"],
+    &[
+        "NULL",
+        "'12'",
+        "' -3.5e2 '",
+        "'2023-02-30'",
+        "'1e99'",
+        "'٣'",
+        "'7\u{a0}'",
+        "'0000-01-01'",
+        "'NaN'",
+        "repeat('9', 5000)",
+        "'1e-300'",
+        "'2000-02-29 23:59:60'",
+        "'now'",
+    ],
+    &["NULL", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
 ];
 
 fn values(random: &mut Random) -> String {

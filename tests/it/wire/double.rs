@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
+use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Meter, Places, Service};
 use pgveil::error::Error;
 use pgveil::parse::Query;
 use pgveil::policy::{Notices, Wishes};
@@ -20,6 +20,9 @@ pub const PASSWORD: &str = "correct horse";
 
 pub struct Double {
     pub connections: AtomicU32,
+    pub per_role: AtomicU32,
+    pub per_address: AtomicU32,
+    pub meter: Arc<Meter>,
     /// Calls of `answer`, those that have ended, and those that ended by their token.
     pub answers: AtomicUsize,
     pub finished: AtomicUsize,
@@ -114,8 +117,13 @@ impl Service for Double {
         }
     }
 
-    fn connections_max(&self) -> u32 {
-        self.connections.load(Ordering::SeqCst)
+    fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
+    }
+
+    fn places(&self) -> Places {
+        let read = |count: &AtomicU32| count.load(Ordering::SeqCst);
+        Places { total: read(&self.connections), per_role: read(&self.per_role), per_address: read(&self.per_address) }
     }
 
     async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
@@ -191,6 +199,9 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
     let address = listener.local_addr().unwrap();
     let service = Arc::new(Double {
         connections: AtomicU32::new(20),
+        per_role: AtomicU32::new(20),
+        per_address: AtomicU32::new(20),
+        meter: Arc::default(),
         answers: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
         cancelled: AtomicUsize::new(0),

@@ -129,3 +129,26 @@ async fn protocol_3_2_has_a_long_key() {
     socket.until_ready().await;
     assert_eq!(socket.key.len(), 36);
 }
+
+#[tokio::test]
+async fn a_role_and_an_address_have_limits_of_their_own() {
+    use std::sync::atomic::Ordering;
+    let running = start().await;
+    for (limit, words) in [
+        (&running.service.per_role, "too many connections for role \"ann\""),
+        (&running.service.per_address, "too many connections from this address"),
+    ] {
+        limit.store(1, Ordering::SeqCst);
+        let held = Socket::log_in(running.address).await;
+        let mut socket = Socket::open(running.address).await;
+        socket.send(&startup(&[("user", "ann"), ("database", "survey")])).await;
+        socket.authenticate(PASSWORD, None).await;
+        socket.receive().await;
+        let refused = socket.fatal().await;
+        assert_eq!((refused.field(b'C').as_str(), refused.field(b'M').as_str()), ("53300", words));
+        drop(held);
+        limit.store(20, Ordering::SeqCst);
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    Socket::log_in(running.address).await;
+}

@@ -103,3 +103,33 @@ async fn a_request_for_encryption_inside_tls_is_refused() {
     socket.send(&packet(SSL_REQUEST, b"")).await;
     assert_eq!(socket.receive().await.unwrap().field(b'C'), "0A000");
 }
+
+#[tokio::test]
+async fn tls_may_start_at_once_under_the_protocols_name() {
+    let (tls, certificate) = configuration();
+    let running = start_with(Some(tls)).await;
+    for (names, welcome) in [(vec![b"postgresql".to_vec()], true), (vec![], false), (vec![b"http/1.1".to_vec()], false)] {
+        let mut client = (**connector(&certificate).config()).clone();
+        client.alpn_protocols = names;
+        let stream = TcpStream::connect(running.address).await.unwrap();
+        let secure = TlsConnector::from(Arc::new(client)).connect(ServerName::try_from("localhost").unwrap(), stream).await;
+        let Ok(secure) = secure else {
+            assert!(!welcome);
+            continue;
+        };
+        let mut socket = Socket::over(Box::new(secure));
+        if welcome {
+            socket.send(&startup(&ANN)).await;
+            socket.authenticate(PASSWORD, None).await;
+            socket.until_ready().await;
+            assert_eq!(socket.value("SELECT 1").await, "1");
+        } else {
+            assert_eq!(socket.receive().await, None);
+        }
+    }
+    // Nor is it served where there is no TLS.
+    let running = start().await;
+    let mut socket = Socket::open(running.address).await;
+    socket.send(&[0x16, 3, 1, 0, 1, 1]).await;
+    assert_eq!(socket.receive().await, None);
+}

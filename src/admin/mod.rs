@@ -1,0 +1,122 @@
+//! The operator's address: `/healthz`, `/readyz` and `/metrics` by HTTP, for probes and for Prometheus.
+//!
+//! Three fixed pages by GET, one request a connection: so little of HTTP that it is written here rather than taken from a framework. What is shown are
+//! counts, times and the budgets that are left; timings can tell of the data, so analysts are to have no way to this address.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Exchange, Service};
+
+/// For a request to come in, and for an answer to go out.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// For everything that `/readyz` asks.
+const READY_PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+const CONNECTIONS_MAX: usize = 16;
+
+struct Page {
+    status: &'static str,
+    kind: &'static str,
+    body: String,
+}
+
+/// Serves the operator until `shutdown` is cancelled.
+pub async fn serve(listener: TcpListener, exchange: Arc<Exchange>, shutdown: CancellationToken) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let (Ok((socket, _)), Ok(place)) = (accepted, Arc::clone(&places).try_acquire_owned()) else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let (exchange, shutdown) = (exchange.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            // A client that is too slow is left alone.
+            let _ = tokio::time::timeout(PATIENCE, one(socket, &exchange, &shutdown)).await;
+            drop(place);
+        });
+    }
+}
+
+async fn one(mut socket: TcpStream, exchange: &Exchange, shutdown: &CancellationToken) -> std::io::Result<()> {
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() > REQUEST_BYTES_MAX || socket.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+    }
+    let first = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let mut words = std::str::from_utf8(first).unwrap_or_default().split(' ');
+    let page = match (words.next(), words.next().map(|path| path.split('?').next().unwrap_or_default())) {
+        (Some("GET" | "HEAD"), Some(path)) => page(path, exchange, shutdown).await,
+        _ => plain("405 Method Not Allowed", "only GET is answered\n"),
+    };
+    let Page { status, kind, body } = page;
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    socket.write_all(head.as_bytes()).await?;
+    if !first.starts_with(b"HEAD") {
+        socket.write_all(body.as_bytes()).await?;
+    }
+    socket.shutdown().await
+}
+
+async fn page(path: &str, exchange: &Exchange, shutdown: &CancellationToken) -> Page {
+    match path {
+        "/healthz" => plain("200 OK", "ok\n"),
+        "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
+        "/readyz" => match tokio::time::timeout(READY_PATIENCE, exchange.current().ready()).await {
+            Ok(Ok(())) => plain("200 OK", "ready\n"),
+            Ok(Err(what)) => plain("503 Service Unavailable", &format!("{what} is out of reach\n")),
+            Err(_) => plain("503 Service Unavailable", "no answer in time\n"),
+        },
+        "/metrics" => metrics(exchange).await,
+        _ => plain("404 Not Found", "there are /healthz, /readyz and /metrics\n"),
+    }
+}
+
+fn plain(status: &'static str, body: &str) -> Page {
+    Page { status, kind: "text/plain; charset=utf-8", body: body.to_owned() }
+}
+
+/// Everything the meter counted, the budgets, and the pools.
+async fn metrics(exchange: &Exchange) -> Page {
+    let engine = exchange.current();
+    let mut body = engine.meter().print();
+    let mut line = |line: std::fmt::Arguments<'_>| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(body, "{line}");
+    };
+    line(format_args!("# TYPE pgveil_budget_left_ratio gauge\n# UNIT pgveil_budget_left_ratio ratio"));
+    for role in &engine.policy().roles {
+        if let Ok(balance) = engine.ledger().balance(&role.name).await {
+            line(format_args!("pgveil_budget_left_ratio{{account=\"{}\"}} {}", escaped(&role.name), balance.fraction_left()));
+        }
+    }
+    if let Ok(balance) = engine.ledger().balance_owner().await {
+        line(format_args!("pgveil_budget_left_ratio{{account=\"\"}} {}", balance.fraction_left()));
+    }
+    line(format_args!("# TYPE pgveil_pool_connections gauge"));
+    for (pool, (used, size)) in engine.pools() {
+        line(format_args!(
+            "pgveil_pool_connections{{pool=\"{pool}\",state=\"used\"}} {used}\npgveil_pool_connections{{pool=\"{pool}\",state=\"free\"}} {}",
+            size - used
+        ));
+    }
+    line(format_args!("# EOF"));
+    Page { status: "200 OK", kind: "application/openmetrics-text; version=1.0.0; charset=utf-8", body }
+}
+
+/// A label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,68 @@
+//! SIGHUP: the policy file is read and checked again. A policy that holds replaces the one in force at one moment; one that does not changes nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Failure, notify, start};
+use crate::engine::{Engine, Exchange};
+use crate::policy::File;
+use crate::shadow::ShadowSource;
+
+/// How often an engine that was replaced is looked at for questions that still run.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Reloads at each signal, for as long as it is polled.
+pub async fn on_hangup(mut signals: tokio::signal::unix::Signal, path: &Path, started_with: File, exchange: &Exchange) {
+    loop {
+        // `None` never comes: signals are received until the process ends.
+        if signals.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+        notify::reloading();
+        match reload(path, &started_with, exchange).await {
+            Ok(()) => tracing::info!("the policy was reloaded"),
+            Err(failure) => tracing::error!("the policy in force stays: {}", failure.in_a_line()),
+        }
+        notify::ready();
+    }
+}
+
+/// # Errors
+/// Where the policy does not hold, or changes what only a restart can change. Nothing has changed then.
+pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Result<(), Failure> {
+    let file = start::read(path)?;
+    let Some(ledger) = file.ledger_url.clone().filter(|_| same_server(&file, started_with)) else {
+        return Err(Failure::with_remedy(
+            "database.url, ledger.url, shadow.url and limits.failures cannot change while pgveil runs, and a shadow of shadow.url cannot be rebuilt then",
+            "Restart pgveil.",
+        ));
+    };
+    let database = start::database(&file)?;
+    let opened = start::open(&file, &database).await?;
+    for warning in &opened.warnings {
+        tracing::warn!("{warning}");
+    }
+    let before = exchange.current();
+    let started = start::engine(opened, database, ShadowSource::Local, &ledger, start::CONNECTIONS, Some(&before)).await?;
+    drop(before);
+    let replaced = exchange.replace(started.engine);
+    tokio::spawn(retire(replaced));
+    Ok(())
+}
+
+fn same_server(file: &File, other: &File) -> bool {
+    file.database_url == other.database_url
+        && file.ledger_url == other.ledger_url
+        && file.shadow_url.is_none()
+        && other.shadow_url.is_none()
+        && file.limits.failures == other.limits.failures
+}
+
+/// Stops an engine once its last question has ended.
+async fn retire(engine: Arc<Engine>) {
+    while Arc::strong_count(&engine) > 1 {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    start::stop(engine).await;
+}

@@ -1,0 +1,95 @@
+//! The engine in force, which a reload of the policy replaces at one moment: questions that run finish under the engine that they began with.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::{Answer, Argument, Asker, Description, Engine, Format, Meter, Places, Service};
+use crate::error::Error;
+use crate::parse::Query;
+use crate::policy::Wishes;
+use crate::refusal::Refusal;
+
+pub struct Exchange {
+    current: RwLock<Arc<Engine>>,
+}
+
+impl Exchange {
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { current: RwLock::new(engine) }
+    }
+
+    pub fn current(&self) -> Arc<Engine> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on questions go to `next`; gives the engine before it.
+    pub fn replace(&self, next: Arc<Engine>) -> Arc<Engine> {
+        std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), next)
+    }
+
+    /// The engine for one question of this role.
+    fn engine(&self, asker: &Asker) -> Result<Arc<Engine>, Error> {
+        let engine = self.current();
+        if engine.policy().role(&asker.role).is_some() {
+            return Ok(engine);
+        }
+        let refusal = Refusal::denied(format!("role \"{}\" is no longer in the policy", asker.role));
+        Err(Error::Rewrite(refusal.detail("The policy was reloaded since this session began.")))
+    }
+}
+
+impl Service for Exchange {
+    fn verifier(&self, role: &str) -> Option<String> {
+        self.current().verifier(role)
+    }
+
+    fn database(&self) -> String {
+        self.current().database()
+    }
+
+    fn server_version(&self) -> String {
+        self.current().server_version()
+    }
+
+    fn places(&self) -> Places {
+        self.current().places()
+    }
+
+    fn wishes(&self, role: &str) -> Wishes {
+        self.current().wishes(role)
+    }
+
+    fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
+        self.current().admits(wishes)
+    }
+
+    fn meter(&self) -> Arc<Meter> {
+        self.current().meter()
+    }
+
+    async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+        self.engine(asker)?.describe(asker, query, parameters).await
+    }
+
+    async fn answer(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+        formats: &[Format],
+        cancel: CancellationToken,
+    ) -> Result<Answer, Error> {
+        self.engine(asker)?.answer(asker, query, parameters, arguments, formats, cancel).await
+    }
+
+    async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+        self.engine(asker)?.to_binary(asker, oids, rows).await
+    }
+
+    async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
+        self.engine(asker)?.explain(asker, query, json).await
+    }
+}

@@ -1,0 +1,113 @@
+//! Answers that were released before: the same question again gets the same values, and is paid once by each role that sees them.
+
+use sha2::{Digest, Sha256};
+
+use super::middles::{Column, Middles};
+use super::{Engine, internal};
+use crate::error::Error;
+use crate::ledger::{AnswerId, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
+use crate::mechanism::Loss;
+use crate::policy::{Reuse, RoleReuse};
+use crate::release::Released;
+use crate::rewrite::{Part, Plan};
+use crate::shadow::Asker;
+
+/// What needs no new noise.
+pub(super) struct Recalled {
+    pub released: Released,
+    pub offered: Vec<Offer>,
+    /// Releases that the role holds.
+    pub count: usize,
+}
+
+/// A release that was made for another role.
+pub(super) struct Offer {
+    pub release: usize,
+    answer: AnswerId,
+    loss: Loss,
+}
+
+impl Engine {
+    /// Looks for stored answers, release by release. Constants are made of answers that the role holds already, so that nothing is read before it is paid.
+    pub(super) async fn recall(&self, asker: &Asker, plan: &Plan, middles: &mut Middles<'_>) -> Result<Recalled, Error> {
+        let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0 };
+        let always = self.policy.role(&asker.role).is_some_and(|r| r.reuse == RoleReuse::Always);
+        if asker.wishes.reuse == Reuse::Off && !always {
+            return Ok(recalled);
+        }
+        for release in plan.order() {
+            let known = |(middle, _): &(usize, usize)| plan.middles()[*middle].releases.iter().all(|r| recalled.released.table(*r).is_some());
+            if recalled.released.table(release).is_some() || !plan.releases()[release].constants().iter().all(known) {
+                continue;
+            }
+            let constants = middles.constants(release, &recalled.released).await?;
+            let Some(question) = question(plan, release, &constants) else { continue };
+            match self.ledger.find(&asker.role, question).await.map_err(|e| internal("ledger", &e))? {
+                Some(Stored::Held(values)) => {
+                    recalled.released.recall(plan, release, &values).map_err(|e| internal("release", &e))?;
+                    recalled.count += 1;
+                }
+                Some(Stored::Offered(answer)) => recalled.offered.push(Offer { release, answer, loss: question.loss }),
+                None => {}
+            }
+        }
+        Ok(recalled)
+    }
+
+    /// One debit for the part to be made and for what is offered.
+    pub(super) async fn charge(&self, asker: &Asker, part: &Part<'_>, offered: &[Offer]) -> Result<Charge, Error> {
+        let purchase = Purchase {
+            fresh: part.loss(),
+            offered: sum(offered),
+            answers: offered.iter().map(|offer| offer.answer).collect(),
+            fingerprint: Fingerprint::new(part.fingerprint()),
+        };
+        self.ledger.purchase(&asker.role, purchase).await.map_err(|e: DebitError| match e.refusal() {
+            Some(refusal) => Error::Ledger(refusal),
+            None => internal("ledger", &e),
+        })
+    }
+
+    /// Reads what was offered and is paid for now.
+    pub(super) async fn receive(&self, asker: &Asker, plan: &Plan, offered: &[Offer], released: &mut Released) -> Result<(), Error> {
+        for offer in offered {
+            let values = self.ledger.held(&asker.role, offer.answer).await.map_err(|e| internal("ledger", &e))?;
+            let values = values.ok_or_else(|| internal("ledger", &"a paid answer is gone"))?;
+            released.recall(plan, offer.release, &values).map_err(|e| internal("release", &e))?;
+        }
+        Ok(())
+    }
+
+    /// Stores a release before anything is made of it: an error further on cannot lose what was paid.
+    pub(super) async fn keep(&self, asker: &Asker, plan: &Plan, release: usize, constants: &[Column], released: &Released) -> Result<(), Error> {
+        let (Some(question), Some(table)) = (question(plan, release, constants), released.table(release)) else { return Ok(()) };
+        self.ledger.keep(&asker.role, question, table.stored()).await.map_err(|e| internal("ledger", &e))
+    }
+}
+
+/// The price of all offers; counted like any other sum of losses.
+pub(super) fn sum(offered: &[Offer]) -> Loss {
+    offered.iter().fold(Loss::ZERO, |sum, offer| sum.compose(offer.loss).unwrap_or(sum))
+}
+
+/// What a stored answer to this release would be known by; `None` where nothing is asked of the data.
+fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Question> {
+    let release = &plan.releases()[release];
+    let price = release.price()?;
+    let mut digest = Sha256::new();
+    digest.update(release.question());
+    for column in constants {
+        digest.update((column.len() as u64).to_be_bytes());
+        for value in column {
+            match value {
+                None => digest.update([0]),
+                Some(text) => {
+                    digest.update([1]);
+                    digest.update((text.len() as u64).to_be_bytes());
+                    digest.update(text);
+                }
+            }
+        }
+    }
+    Some(Question { digest: digest.finalize().into(), accuracy: price.accuracy, loss: price.loss })
+}

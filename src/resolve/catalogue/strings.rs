@@ -1,0 +1,50 @@
+//! Overloads over text.
+
+use super::Function as F;
+use super::Kind::{Bool, ConstantInt, ConstantText, Float8, Int4, Int8, Numeric, Text};
+use super::Rule::{Bounded, Domain};
+use super::{Entry, entry};
+
+pub(super) static STRINGS: &[Entry] = &[
+    entry("||", F::Concatenate, &[Text, Text], Text, Bounded),
+    entry("lower", F::Lower, &[Text], Text, Bounded),
+    entry("upper", F::Upper, &[Text], Text, Bounded),
+    entry("initcap", F::Initcap, &[Text], Text, Bounded),
+    entry("length", F::Length, &[Text], Int4, Bounded),
+    entry("char_length", F::Length, &[Text], Int4, Bounded),
+    entry("character_length", F::Length, &[Text], Int4, Bounded),
+    entry("octet_length", F::OctetLength, &[Text], Int4, Bounded),
+    entry("btrim", F::Trim, &[Text], Text, Bounded),
+    entry("btrim", F::Trim, &[Text, ConstantText], Text, Bounded),
+    entry("ltrim", F::TrimLeft, &[Text], Text, Bounded),
+    entry("ltrim", F::TrimLeft, &[Text, ConstantText], Text, Bounded),
+    entry("rtrim", F::TrimRight, &[Text], Text, Bounded),
+    entry("rtrim", F::TrimRight, &[Text, ConstantText], Text, Bounded),
+    entry("left", F::Left, &[Text, ConstantInt], Text, Bounded),
+    entry("right", F::Right, &[Text, ConstantInt], Text, Bounded),
+    entry("substr", F::Substring, &[Text, ConstantInt], Text, Bounded),
+    entry("substr", F::SubstringFor, &[Text, ConstantInt, ConstantInt], Text, Bounded),
+    entry("substring", F::Substring, &[Text, ConstantInt], Text, Bounded),
+    entry("substring", F::SubstringFor, &[Text, ConstantInt, ConstantInt], Text, Bounded),
+    entry("substring", F::SubstringMatching, &[Text, ConstantText], Text, Bounded),
+    entry("regexp_replace", F::ReplaceMatching, &[Text, ConstantText, ConstantText], Text, Bounded),
+    entry("regexp_replace", F::ReplaceMatching, &[Text, ConstantText, ConstantText, ConstantText], Text, Bounded),
+    entry("strpos", F::Position, &[Text, ConstantText], Int4, Bounded),
+    entry("starts_with", F::StartsWith, &[Text, ConstantText], Bool, Bounded),
+    entry("replace", F::Replace, &[Text, ConstantText, ConstantText], Text, Bounded),
+    entry("translate", F::Translate, &[Text, ConstantText, ConstantText], Text, Bounded),
+    entry("split_part", F::SplitPart, &[Text, ConstantText, ConstantInt], Text, Bounded),
+    entry("lpad", F::PadLeft, &[Text, ConstantInt], Text, Bounded),
+    entry("lpad", F::PadLeft, &[Text, ConstantInt, ConstantText], Text, Bounded),
+    entry("rpad", F::PadRight, &[Text, ConstantInt], Text, Bounded),
+    entry("rpad", F::PadRight, &[Text, ConstantInt, ConstantText], Text, Bounded),
+    entry("repeat", F::Repeat, &[Text, ConstantInt], Text, Bounded),
+    entry("reverse", F::Reverse, &[Text], Text, Bounded),
+    entry("md5", F::Md5, &[Text], Text, Bounded),
+    entry("ascii", F::Ascii, &[Text], Int4, Bounded),
+    entry("chr", F::Character, &[Int4], Text, Domain),
+    entry("to_char", F::Formatted, &[Int4, ConstantText], Text, Bounded),
+    entry("to_char", F::Formatted, &[Int8, ConstantText], Text, Bounded),
+    entry("to_char", F::Formatted, &[Numeric, ConstantText], Text, Bounded),
+    entry("to_char", F::Formatted, &[Float8, ConstantText], Text, Bounded),
+];

@@ -1,0 +1,127 @@
+//! Types as written, literals, and which casts there are.
+
+use sqlparser::ast;
+
+use crate::catalog::Type;
+use crate::policy::Scalar;
+use crate::refusal::Refusal;
+use crate::resolve::literal::{coerce, is_unknown, number, type_name, unknown};
+use crate::resolve::tree::Expr;
+
+/// An explicit cast, where it can be made total.
+///
+/// # Errors
+/// 0A000 for other pairs of types; PostgreSQL's own for a constant that the type does not read.
+pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
+    use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar};
+    if is_unknown(&expr.data_type) {
+        return coerce(expr, to);
+    }
+    let allowed = match (&expr.data_type, to) {
+        (from, to) if from == to => true,
+        (Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8, Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8) => true,
+        (Int4, Bool) | (Bool, Int4) => true,
+        (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz) => true,
+        (Bool | Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8 | Text | Varchar(_) | Uuid, Text | Varchar(None)) => true,
+        (Date | Timestamp | Timestamptz | Interval, Text | Varchar(None)) => true,
+        (Text | Varchar(_), Bool | Int2 | Int4 | Int8 | Numeric(_) | Float8 | Date | Timestamp | Timestamptz | Uuid) => true,
+        _ => false,
+    };
+    if !allowed {
+        return Err(Refusal::unsupported(format!("a cast from {} to {}", type_name(&expr.data_type), type_name(to))));
+    }
+    coerce(expr, to)
+}
+
+pub(super) fn literal(value: &ast::Value) -> Result<Expr, Refusal> {
+    match value {
+        ast::Value::Number(text, false) => number(text),
+        ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => {
+            Ok(Expr::literal(Some(Scalar::Text(text.clone())), unknown()))
+        }
+        ast::Value::DollarQuotedString(ast::DollarQuotedString { value, tag: _ }) => Ok(Expr::literal(Some(Scalar::Text(value.clone())), unknown())),
+        ast::Value::Boolean(value) => Ok(Expr::literal(Some(Scalar::Bool(*value)), Type::Bool)),
+        ast::Value::Null => Ok(Expr::literal(None, unknown())),
+        ast::Value::Placeholder(name) => Err(Refusal::new("42P02", format!("there is no parameter {name}"))),
+        other => Err(Refusal::unsupported(format!("the literal {other}"))),
+    }
+}
+
+/// A type as written in a cast.
+///
+/// # Errors
+/// 0A000 for types that no expression over private rows may have.
+pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
+    use ast::{CharacterLength as L, DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
+    let numeric = |info: &N| match info {
+        N::None => Some(Type::Numeric(None)),
+        N::Precision(p) => u16::try_from(*p).ok().filter(|p| (1..=1000).contains(p)).map(|p| Type::Numeric(Some((p, 0)))),
+        N::PrecisionAndScale(p, s) => match (u16::try_from(*p), i16::try_from(*s)) {
+            (Ok(p), Ok(s)) if (1..=1000).contains(&p) && s >= 0 && s <= p as i16 => Some(Type::Numeric(Some((p, s)))),
+            _ => None,
+        },
+    };
+    let known = match data_type {
+        D::Bool | D::Boolean => Some(Type::Bool),
+        D::SmallInt(None) | D::Int2(None) => Some(Type::Int2),
+        D::Int(None) | D::Integer(None) | D::Int4(None) => Some(Type::Int4),
+        D::BigInt(None) | D::Int8(None) => Some(Type::Int8),
+        D::Numeric(info) | D::Decimal(info) | D::Dec(info) => numeric(info),
+        D::Real | D::Float4 => Some(Type::Float4),
+        D::DoublePrecision | D::Float8 | D::Float(N::None) => Some(Type::Float8),
+        D::Float(N::Precision(p)) if (1..=53).contains(p) => Some(if *p <= 24 { Type::Float4 } else { Type::Float8 }),
+        D::Text => Some(Type::Text),
+        D::Varchar(None) | D::CharacterVarying(None) | D::CharVarying(None) => Some(Type::Varchar(None)),
+        D::Varchar(Some(L::IntegerLength { length, unit: None })) | D::CharacterVarying(Some(L::IntegerLength { length, unit: None })) => {
+            u32::try_from(*length).ok().filter(|n| (1..=10_485_760).contains(n)).map(|n| Type::Varchar(Some(n)))
+        }
+        D::Date => Some(Type::Date),
+        D::Timestamp(None, Z::None | Z::WithoutTimeZone) => Some(Type::Timestamp),
+        D::Timestamp(None, Z::WithTimeZone | Z::Tz) => Some(Type::Timestamptz),
+        D::Interval { fields: None, precision: None } => Some(Type::Interval),
+        D::Uuid => Some(Type::Uuid),
+        _ => None,
+    };
+    known.ok_or_else(|| Refusal::unsupported(format!("the type {data_type}")))
+}
+
+/// The type of a function that is named as a type is: `date(x)` means `x::date`.
+pub(super) fn type_named(name: &str) -> Option<Type> {
+    match name {
+        "date" => Some(Type::Date),
+        "int2" => Some(Type::Int2),
+        "int4" => Some(Type::Int4),
+        "int8" => Some(Type::Int8),
+        "float4" => Some(Type::Float4),
+        "float8" => Some(Type::Float8),
+        "numeric" => Some(Type::Numeric(None)),
+        "text" => Some(Type::Text),
+        "timestamptz" => Some(Type::Timestamptz),
+        _ => None,
+    }
+}
+
+/// What to call a construct in a refusal. Names only, never text of the client.
+pub fn construct(expr: &ast::Expr) -> &'static str {
+    use ast::Expr as E;
+    match expr {
+        E::SimilarTo { .. } => "SIMILAR TO",
+        E::RLike { .. } => "RLIKE",
+        E::AnyOp { .. } => "ANY",
+        E::AllOp { .. } => "ALL",
+        E::AtTimeZone { .. } => "AT TIME ZONE",
+        E::Overlay { .. } => "OVERLAY",
+        E::Collate { .. } => "COLLATE",
+        E::Interval(_) => "this form of interval",
+        E::Array(_) => "an array",
+        E::Tuple(_) => "a row value",
+        E::GroupingSets(_) | E::Cube(_) | E::Rollup(_) => "GROUPING SETS",
+        E::JsonAccess { .. } => "a JSON path",
+        E::CompoundFieldAccess { .. } => "a field or subscript",
+        E::Cast { .. } => "this form of cast",
+        E::Trim { .. } => "this form of TRIM",
+        E::Substring { .. } => "this form of SUBSTRING",
+        E::Wildcard(_) | E::QualifiedWildcard(..) => "a whole row",
+        _ => "this expression",
+    }
+}

@@ -1,0 +1,255 @@
+//! Interval constants, as PostgreSQL reads them under IntervalStyle postgres.
+
+use crate::policy::Scalar;
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+/// Farthest that a constant interval may reach, in months; days and microseconds have the same limit in their units.
+const MONTHS_MAX: i64 = 12 * 4000;
+const DAYS_MAX: i64 = 366 * 4000;
+const MICROS_MAX: i64 = DAYS_MAX * 86_400 * MICROS_PER_SECOND;
+
+/// Sums of each part while the text is read.
+#[derive(Default)]
+struct Parts {
+    months: i64,
+    days: i64,
+    micros: i64,
+}
+
+/// `text` with a trailing field of the syntax `INTERVAL '1' DAY`, which a bare number takes for its unit.
+pub fn interval(text: &str, field: Option<&str>) -> Option<Scalar> {
+    let text = text.trim().to_ascii_lowercase();
+    if text.is_empty() || text.len() > 200 {
+        return None;
+    }
+    let mut parts = Parts::default();
+    match (field, text.strip_prefix('p')) {
+        (None, Some(iso)) => iso_8601(iso, &mut parts)?,
+        (Some(field), _) => measured(&text, field, &mut parts)?,
+        (None, None) => words(&text, &mut parts)?,
+    }
+    parts.scalar()
+}
+
+impl Parts {
+    /// The constant, where every part lies within reach.
+    fn scalar(self) -> Option<Scalar> {
+        let within = self.months.abs() <= MONTHS_MAX && self.days.abs() <= DAYS_MAX && self.micros.abs() <= MICROS_MAX;
+        let (months, days) = (i32::try_from(self.months).ok()?, i32::try_from(self.days).ok()?);
+        within.then_some(Scalar::Interval { months, days, micros: self.micros })
+    }
+
+    fn add(&mut self, months: i64, days: i64, micros: i64) -> Option<()> {
+        self.months = self.months.checked_add(months)?;
+        self.days = self.days.checked_add(days)?;
+        self.micros = self.micros.checked_add(micros)?;
+        Some(())
+    }
+}
+
+/// `1 year 2 mons -3 days 04:05:06 ago`.
+fn words(text: &str, parts: &mut Parts) -> Option<()> {
+    let mut text = text.strip_prefix('@').unwrap_or(text).trim();
+    let ago = text.strip_suffix("ago");
+    if let Some(rest) = ago {
+        text = rest.trim_end();
+    }
+    let mut found = false;
+    let tokens = split(text);
+    let mut at = 0;
+    while at < tokens.len() {
+        let token = tokens[at].as_str();
+        found = true;
+        if token.contains(':') {
+            parts.add(0, 0, clock(token)?)?;
+            at += 1;
+            continue;
+        }
+        if let Some((years, months)) = token.trim_start_matches(['-', '+']).split_once('-') {
+            let sign = if token.starts_with('-') { -1 } else { 1 };
+            parts.add(sign * (digits(years)?.checked_mul(12)?.checked_add(digits(months)?)?), 0, 0)?;
+            at += 1;
+            continue;
+        }
+        match tokens.get(at + 1).filter(|unit| unit.starts_with(|c: char| c.is_ascii_alphabetic())) {
+            Some(unit) => {
+                measured(token, unit, parts)?;
+                at += 2;
+            }
+            // A bare number is days before a clock, else seconds.
+            None => {
+                let unit = if tokens.get(at + 1).is_some_and(|next| next.contains(':')) { "day" } else { "second" };
+                measured(token, unit, parts)?;
+                at += 1;
+            }
+        }
+    }
+    if ago.is_some() {
+        *parts = Parts { months: parts.months.checked_neg()?, days: parts.days.checked_neg()?, micros: parts.micros.checked_neg()? };
+    }
+    found.then_some(())
+}
+
+/// Numbers and units, whether or not blanks stand between them.
+fn split(text: &str) -> Vec<String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let mut previous = ' ';
+    for c in text.chars() {
+        let starts = previous.is_whitespace() || (c.is_ascii_alphabetic() != previous.is_ascii_alphabetic());
+        if !c.is_whitespace() {
+            if starts || tokens.is_empty() {
+                tokens.push(String::new());
+            }
+            if let Some(last) = tokens.last_mut() {
+                last.push(c);
+            }
+        }
+        previous = c;
+    }
+    tokens
+}
+
+/// `P1Y2M3DT4H5M6S`, after the P.
+fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
+    let (date, time) = text.split_once('t').map_or((text, None), |(d, t)| (d, Some(t)));
+    let mut found = false;
+    for (half, is_time) in [(date, false), (time.unwrap_or(""), true)] {
+        let mut rest = half;
+        while !rest.is_empty() {
+            let end = rest.find(|c: char| c.is_ascii_alphabetic())?;
+            let unit = match (&rest[end..=end], is_time) {
+                ("y", false) => "year",
+                ("m", false) => "month",
+                ("w", false) => "week",
+                ("d", false) => "day",
+                ("h", true) => "hour",
+                ("m", true) => "minute",
+                ("s", true) => "second",
+                _ => return None,
+            };
+            measured(&rest[..end], unit, parts)?;
+            found = true;
+            rest = &rest[end + 1..];
+        }
+    }
+    found.then_some(())
+}
+
+/// A number of a unit. Fractions are read where every part is exact: of days and below.
+fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
+    let (sign, unsigned) = match number.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    if fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let whole = sign * if whole.is_empty() { 0 } else { digits(whole)? };
+    let millionths: i64 = sign * format!("{fraction:0<6}").parse::<i64>().ok()?;
+    let months = match unit.trim_end_matches('s') {
+        "millennium" | "millennia" | "mil" => Some(12_000),
+        "century" | "centurie" | "cent" | "c" => Some(1200),
+        "decade" | "dec" => Some(120),
+        "year" | "yr" | "y" => Some(12),
+        "quarter" | "qtr" => Some(3),
+        "month" | "mon" => Some(1),
+        _ => None,
+    };
+    if let Some(months) = months {
+        // A fraction of a year is a whole number of months, rounded; anything finer PostgreSQL spreads over days.
+        return if millionths == 0 { parts.add(whole.checked_mul(months)?, 0, 0) } else { None };
+    }
+    let micros = match if unit == "ms" { unit } else { unit.trim_end_matches('s') } {
+        "week" | "w" => return if millionths == 0 { parts.add(0, whole.checked_mul(7)?, 0) } else { None },
+        "day" | "d" => {
+            return parts.add(0, whole, millionths.checked_mul(86_400)?);
+        }
+        "hour" | "hr" | "h" => 3600 * MICROS_PER_SECOND,
+        "minute" | "min" | "m" => 60 * MICROS_PER_SECOND,
+        "second" | "sec" | "" => MICROS_PER_SECOND,
+        "millisecond" | "msec" | "ms" => 1000,
+        "microsecond" | "usec" | "u" => 1,
+        _ => return None,
+    };
+    let fraction =
+        if micros >= MICROS_PER_SECOND { millionths.checked_mul(micros / MICROS_PER_SECOND)? } else { millionths.checked_mul(micros)? / 1_000_000 };
+    parts.add(0, 0, whole.checked_mul(micros)?.checked_add(fraction)?)
+}
+
+/// `[-]HH:MM[:SS[.ffffff]]`.
+fn clock(text: &str) -> Option<i64> {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let mut fields = text.split(':');
+    let (hours, minutes) = (digits(fields.next()?)?, digits(fields.next()?)?);
+    let (seconds, fraction) = match fields.next() {
+        Some(seconds) => {
+            let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+            if fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+                return None;
+            }
+            (digits(whole)?, format!("{fraction:0<6}").parse::<i64>().ok()?)
+        }
+        None => (0, 0),
+    };
+    if fields.next().is_some() || minutes > 59 || seconds > 59 || hours > 1_000_000 {
+        return None;
+    }
+    Some(sign * (((hours * 60 + minutes) * 60 + seconds) * MICROS_PER_SECOND + fraction))
+}
+
+fn digits(text: &str) -> Option<i64> {
+    if text.is_empty() || text.len() > 12 || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+/// The text that PostgreSQL reads back as exactly these parts.
+pub fn text(months: i32, days: i32, micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let (seconds, fraction) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
+    let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
+    format!("{months} mons {days} days {sign}{seconds}{fraction} secs")
+}
+
+/// Longest time that the interval can mean, in microseconds: months of 31 days, days of 25 hours.
+pub fn reach(months: i32, days: i32, micros: i64) -> f64 {
+    let hours = f64::from(months.unsigned_abs()) * 31.0 * 24.0 + f64::from(days.unsigned_abs()) * 25.0;
+    hours * 3.6e9 + micros.unsigned_abs() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_read_as_postgresql_reads_them() {
+        let parts = |months, days, micros| Some(Scalar::Interval { months, days, micros });
+        for (text, field, wanted) in [
+            ("1 day", None, parts(0, 1, 0)),
+            ("-12 month", None, parts(-12, 0, 0)),
+            ("1 year 2 mons -3 days 04:05:06.5", None, parts(14, -3, 14_706_500_000)),
+            ("1.5 days", None, parts(0, 1, 43_200_000_000)),
+            ("90 minutes", None, parts(0, 0, 5_400_000_000)),
+            ("1h30m", None, parts(0, 0, 5_400_000_000)),
+            ("0.25 seconds", None, parts(0, 0, 250_000)),
+            ("2 weeks ago", None, parts(0, -14, 0)),
+            ("1-2", None, parts(14, 0, 0)),
+            ("3 04:05:06", None, parts(0, 3, 14_706_000_000)),
+            ("P1Y2M3DT4H5M6S", None, parts(14, 3, 14_706_000_000)),
+            ("12", Some("month"), parts(12, 0, 0)),
+            ("-1", Some("day"), parts(0, -1, 0)),
+            ("7", None, parts(0, 0, 7_000_000)),
+            ("1 quarter", None, parts(3, 0, 0)),
+        ] {
+            assert_eq!(interval(text, field), wanted, "{text}");
+        }
+        for text in ["", "day", "1 dog", "1 day x", "0.5 months", "1:2:3:4", "1000000 years", "infinity", "now"] {
+            assert_eq!(interval(text, None), None, "{text}");
+        }
+    }
+}

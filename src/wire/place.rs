@@ -1,0 +1,74 @@
+//! Who is connected, counted: in all, by role and by client address.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::engine::{Places, Service};
+use crate::refusal::Refusal;
+
+#[derive(Default)]
+struct Taken {
+    total: u32,
+    by_role: HashMap<String, u32>,
+    by_address: HashMap<IpAddr, u32>,
+}
+
+/// All places that are taken.
+#[derive(Clone, Default)]
+pub(super) struct Registry(Arc<Mutex<Taken>>);
+
+/// One session's place; held until the last answer of the session is done.
+pub(super) struct Place {
+    registry: Registry,
+    role: String,
+    address: IpAddr,
+}
+
+impl Registry {
+    /// # Errors
+    /// 53300 where one of the limits is met.
+    pub(super) fn take(&self, service: &impl Service, role: &str, address: IpAddr) -> Result<Arc<Place>, Refusal> {
+        let Places { total, per_role, per_address } = service.places();
+        let mut taken = self.lock();
+        let count = |counts: Option<&u32>| counts.copied().unwrap_or(0);
+        let full = |message: String, places: u32| Err(Refusal::new("53300", message).detail(format!("At most {places} connections are held.")));
+        if taken.total >= total {
+            return full("sorry, too many clients already".to_owned(), total);
+        }
+        if count(taken.by_role.get(role)) >= per_role {
+            return full(format!("too many connections for role \"{role}\""), per_role);
+        }
+        if count(taken.by_address.get(&address)) >= per_address {
+            return full("too many connections from this address".to_owned(), per_address);
+        }
+        taken.total += 1;
+        *taken.by_role.entry(role.to_owned()).or_default() += 1;
+        *taken.by_address.entry(address).or_default() += 1;
+        Ok(Arc::new(Place { registry: self.clone(), role: role.to_owned(), address }))
+    }
+
+    /// The counts hold no invariant that a panic could break.
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.registry.lock();
+        taken.total = taken.total.saturating_sub(1);
+        give_back(&mut taken.by_role, &self.role);
+        give_back(&mut taken.by_address, &self.address);
+    }
+}
+
+fn give_back<K: Hash + Eq>(counts: &mut HashMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}

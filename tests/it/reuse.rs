@@ -1,0 +1,167 @@
+//! The same question again: the same values, paid once by each role that sees them.
+
+use std::sync::Arc;
+
+use pgveil::engine::Asker;
+
+use crate::veil::Veil;
+
+const WOMEN: &str = "SELECT count(*) FROM nls.women";
+
+/// A second role with the analyst's password and budget.
+fn with_colleague(yaml: String) -> String {
+    let verifier = yaml.split("password: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
+    yaml.replacen("\ntables:", &format!("\n  - name: colleague\n    password: {verifier}\n    budget: {{epsilon: 3, delta: 1e-7}}\n\ntables:"), 1)
+}
+
+async fn owner(veil: &Veil) -> f64 {
+    veil.engine.ledger().balance_owner().await.unwrap().spent.mu_squared.to_f64()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn same_question_is_paid_once() {
+    let veil = Veil::demo(|y| y, None).await;
+    let first = veil.rows_as(&Veil::asker(), WOMEN).await.unwrap();
+    let paid = veil.spent().await;
+    assert!(paid > 0.0);
+    for same in [
+        WOMEN.to_owned(),
+        format!("{WOMEN} -- again"),
+        "SELECT COUNT(*) AS women FROM nls.women w ORDER BY 1 LIMIT 5".to_owned(),
+        "WITH w AS (SELECT * FROM nls.women) SELECT count(*) FROM w HAVING count(*) > 0".to_owned(),
+    ] {
+        assert_eq!(veil.rows_as(&Veil::asker(), &same).await.unwrap(), first, "{same}");
+        assert_eq!(veil.spent().await, paid, "{same}");
+    }
+    let doubled = veil.rows_as(&Veil::asker(), "SELECT 2 * count(*) FROM nls.women").await.unwrap();
+    assert_eq!(doubled[0].parse::<i64>().unwrap(), 2 * first[0].parse::<i64>().unwrap());
+    assert_eq!(veil.spent().await, paid);
+    // As one of several releases it is free too; the other one is not.
+    let both = veil.rows_as(&Veil::asker(), "SELECT (SELECT count(*) FROM nls.interviews), (SELECT count(*) FROM nls.women)").await.unwrap();
+    assert!(both[0].ends_with(&format!("|{}", first[0])), "{both:?} {first:?}");
+    assert!(veil.spent().await > paid);
+    let another = veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap();
+    let spent = veil.spent().await;
+    assert!(spent > paid, "bought afresh: {another:?}");
+    assert_eq!(veil.rows_as(&Veil::asker(), WOMEN).await.unwrap(), another, "the newest of equal ones");
+    assert_eq!(veil.spent().await, spent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reuse_ignores_writes() {
+    let veil = Veil::demo(|y| y, Veil::silent()).await;
+    let first = veil.rows_as(&Veil::asker(), WOMEN).await.unwrap();
+    veil.client.batch_execute("DELETE FROM nls.interviews WHERE woman_id < 1000; DELETE FROM nls.women WHERE woman_id < 1000").await.unwrap();
+    assert_eq!(veil.rows_as(&Veil::asker(), WOMEN).await.unwrap(), first);
+    let (fewer, first) = (veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap()[0].parse::<i64>().unwrap(), first[0].parse::<i64>().unwrap());
+    assert!(fewer < first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_above_the_releases_loses_nothing() {
+    let veil = Veil::demo(|y| y, None).await;
+    let refusal = veil.ask("SELECT 1 / (count(*) - count(*)) FROM nls.women").await.unwrap_err().report();
+    assert_eq!(refusal.sqlstate, "22012", "{refusal:?}");
+    let paid = veil.spent().await;
+    assert!(paid > 0.0);
+    assert!(veil.ask(WOMEN).await.is_ok());
+    assert!(veil.ask("SELECT 1 / (count(*) - count(*)) FROM nls.women").await.is_err());
+    assert_eq!(veil.spent().await, paid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn less_noise_serves_and_more_does_not() {
+    let veil = Veil::demo(|y| y, None).await;
+    let at = |epsilon: f64| Asker { wishes: Veil::wishes(epsilon), ..Veil::asker() };
+    let sql = "SELECT year, count(*), avg(hourly_wage) FROM nls.interviews GROUP BY year";
+    let first = veil.rows_as(&at(0.3), sql).await.unwrap();
+    let paid = veil.spent().await;
+    assert_eq!(veil.rows_as(&at(0.1), sql).await.unwrap(), first);
+    assert_eq!(veil.spent().await, paid);
+    assert_ne!(veil.rows_as(&at(0.5), sql).await.unwrap(), first);
+    assert!(veil.spent().await > paid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mechanism_of_the_day_makes_no_new_question() {
+    let veil = Veil::demo(|y| y.replace("epsilon: 3,", "epsilon: 7,"), None).await;
+    let at = |epsilon: f64| Asker { wishes: Veil::wishes(epsilon), ..Veil::asker() };
+    let first = veil.rows_as(&at(0.02), WOMEN).await.unwrap();
+    // Something that only a Gaussian is cheap for closes the pure branch.
+    veil.ask("SELECT year, avg(hourly_wage), sum(hours_per_week) FROM nls.interviews GROUP BY year").await.unwrap();
+    assert!(veil.engine.ledger().balance("analyst").await.unwrap().spent.epsilon.is_none());
+    let paid = veil.spent().await;
+    assert_eq!(veil.rows_as(&at(0.02), WOMEN).await.unwrap(), first);
+    assert_eq!(veil.spent().await, paid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_role_pays_for_what_it_sees() {
+    let veil = Veil::demo(with_colleague, None).await;
+    let colleague = Asker { role: "colleague".to_owned(), ..Veil::asker() };
+    let first = veil.rows_as(&Veil::asker(), WOMEN).await.unwrap();
+    let (total, paid) = (owner(&veil).await, veil.spent().await);
+    let spent = async || veil.engine.ledger().balance("colleague").await.unwrap().spent.mu_squared.to_f64();
+    assert_eq!(spent().await, 0.0);
+    assert_eq!(veil.rows_as(&colleague, WOMEN).await.unwrap(), first, "made once");
+    assert_eq!(spent().await, paid, "and paid by the second role as by the first");
+    assert_eq!(owner(&veil).await, total, "the owner has paid");
+    assert_eq!(veil.rows_as(&colleague, WOMEN).await.unwrap(), first);
+    assert_eq!((spent().await, owner(&veil).await), (paid, total));
+    assert_eq!(veil.engine.ledger().history("colleague", 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_always_reuses_buys_nothing_twice() {
+    let always = |y: String| y.replace("renew: never}", "renew: never}\n    reuse: always");
+    let veil = Veil::demo(always, None).await;
+    let first = veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap();
+    let paid = veil.spent().await;
+    assert_eq!(veil.rows_as(&Veil::fresh(), WOMEN).await.unwrap(), first);
+    assert_eq!(veil.spent().await, paid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn first_askers_at_once_are_charged_once() {
+    let veil = Arc::new(Veil::demo(|y| y, None).await);
+    let sessions: Vec<_> = (0..20)
+        .map(|_| {
+            let veil = Arc::clone(&veil);
+            tokio::spawn(async move { veil.rows_as(&Veil::asker(), WOMEN).await.unwrap() })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for session in sessions {
+        answers.push(session.await.unwrap());
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(veil.engine.ledger().history("analyst", 100).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn constants_belong_to_the_question() {
+    let veil = Veil::demo(|y| y, None).await;
+    let sql = "SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT avg(hourly_wage) FROM nls.interviews)";
+    let first = veil.rows_as(&Veil::asker(), sql).await.unwrap();
+    let paid = veil.spent().await;
+    assert_eq!(veil.rows_as(&Veil::asker(), sql).await.unwrap(), first);
+    assert_eq!(veil.spent().await, paid);
+    // A new average is another constant, so another question.
+    veil.rows_as(&Veil::fresh(), "SELECT avg(hourly_wage) FROM nls.interviews").await.unwrap();
+    let bought = veil.spent().await;
+    veil.rows_as(&Veil::asker(), sql).await.unwrap();
+    assert!(veil.spent().await > bought);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_is_charged_and_not_kept() {
+    let hurried = |y: String| y.replace("statement_timeout: 60s", "statement_timeout: 3ms");
+    let veil = Veil::demo(hurried, None).await;
+    let sql = "SELECT year, avg(hourly_wage), sum(hours_per_week) FROM nls.interviews GROUP BY year";
+    assert!(veil.ask(sql).await.is_err());
+    let once = veil.spent().await;
+    assert!(once > 0.0);
+    assert!(veil.ask(sql).await.is_err());
+    assert!(veil.spent().await > once, "without an answer there is nothing to show again");
+}

@@ -1,0 +1,161 @@
+//! `pgveil serve` as its operator sees it: systemd's datagrams, probes and metrics, JSON logs, a reload, the end.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use pgveil::postgres::{LocalPostgres, Options};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_postgres::NoTls;
+
+use crate::veil::{TemporaryDirectory, load};
+
+/// Killed if a test forgets it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+async fn page(port: u16, request: &str) -> String {
+    let mut socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    socket.write_all(format!("{request} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+/// What systemd is told next.
+fn told(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 256];
+    let length = socket.recv(&mut buffer).expect("no word within the time");
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
+async fn connect(port: u16, role: &str) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+    let config = format!("host=127.0.0.1 port={port} user={role} password=analyst dbname=nls");
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+fn serve(directory: &Path, server: &LocalPostgres, ports: (u16, u16)) -> Running {
+    let file = |name: &str| directory.join(name).display().to_string();
+    let child = Command::new(env!("CARGO_BIN_EXE_pgveil"))
+        .args([
+            "serve",
+            "--policy",
+            &file("policy.yaml"),
+            "--listen",
+            &format!("127.0.0.1:{}", ports.0),
+            "--admin",
+            &format!("127.0.0.1:{}", ports.1),
+        ])
+        .env("DATABASE_URL", server.url())
+        .env("PGVEIL_LEDGER", format!("sqlite://{}", file("ledger.db")))
+        .env("NOTIFY_SOCKET", file("notify"))
+        .env("PGVEIL_LOG_FORMAT", "json")
+        .env_remove("PGVEIL_LOG")
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stderr(std::fs::File::create(directory.join("log")).unwrap())
+        .spawn();
+    Running(child.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_watches_reloads_and_stops_a_service() {
+    let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
+    let (client, connection) = server.config().connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    load(&client).await;
+    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())));
+    std::fs::create_dir(&directory.0).unwrap();
+    let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
+    write(&policy);
+    let ports = (free_port(), free_port());
+    let mut running = serve(&directory.0, &server, ports);
+    assert_eq!(told(&systemd), "READY=1");
+
+    // A session that lives through both reloads.
+    let analyst = connect(ports.0, "analyst").await.unwrap();
+    assert_eq!(analyst.query_one("SELECT 1", &[]).await.unwrap().get::<_, i32>(0), 1);
+    analyst.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+    assert!(analyst.query("SELECT * FROM nls.women", &[]).await.is_err());
+    for (request, wanted) in [
+        ("GET /healthz", "200 OK"),
+        ("GET /readyz", "200 OK"),
+        ("HEAD /metrics", "200 OK"),
+        ("GET /else", "404 Not Found"),
+        ("POST /metrics", "405 Method Not Allowed"),
+    ] {
+        let found = page(ports.1, request).await;
+        assert!(found.starts_with(&format!("HTTP/1.1 {wanted}\r\n")), "{request}: {found}");
+    }
+    let metrics = page(ports.1, "GET /metrics").await;
+    for line in [
+        "pgveil_sessions 1",
+        "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 2",
+        "verdict=\"refused\",sqlstate=\"42501\"} 1",
+        "pgveil_stage_seconds_count{stage=\"release\"} 2",
+        "pgveil_budget_left_ratio{account=\"analyst\"} 0.9",
+        "pgveil_pool_connections{pool=\"database\",state=\"used\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n"));
+
+    // A new role comes with the policy; the session that was open goes on, and so do the counts.
+    assert!(connect(ports.0, "second").await.is_err());
+    let role = policy.lines().skip_while(|line| !line.trim_start().starts_with("- name: analyst")).take(3).collect::<Vec<_>>().join("\n");
+    let two = policy.replace(&role, &format!("{role}\n{}", role.replace("name: analyst", "name: second")));
+    assert_ne!(two, policy);
+    write(&two);
+    running.signal("-HUP");
+    assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
+    let second = connect(ports.0, "second").await.unwrap_or_else(|e| panic!("{e}: {}", std::fs::read_to_string(directory.0.join("log")).unwrap()));
+    second.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+    analyst.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+    assert!(page(ports.1, "GET /metrics").await.contains("verdict=\"answered\",sqlstate=\"00000\"} 4"));
+
+    // A policy that does not hold changes nothing and says why.
+    write(&two.replace("version: 1", "version: 1\nnonsense: 1"));
+    running.signal("-HUP");
+    assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
+    second.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+
+    // A role that is no longer named asks no more.
+    write(&policy);
+    running.signal("-HUP");
+    assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
+    let refused = second.query("SELECT count(*) FROM nls.women", &[]).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "42501");
+    analyst.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
+
+    running.signal("-TERM");
+    assert_eq!(told(&systemd), "STOPPING=1");
+    assert!(running.0.wait().unwrap().success());
+    let log = std::fs::read_to_string(directory.0.join("log")).unwrap();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect();
+    let said = |words: &str| lines.iter().filter(|line| line["message"].as_str().is_some_and(|message| message.contains(words))).count();
+    assert_eq!((said("the policy was reloaded"), said("the policy in force stays"), said("nonsense")), (2, 1, 1), "{log}");
+    // No statement, in whole or in part.
+    assert!(!log.contains("count("), "{log}");
+}
