@@ -27,7 +27,7 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
     let private = right.made_at_any_depth();
     let reads = |e: &Expr, columns: &[ColumnId]| e.columns().iter().any(|id| columns.contains(id));
     if conditions.iter().any(|c| reads(c, &private) || !c.relations().is_empty()) {
-        return Err(refused("a WHERE condition on it").hint("Move the condition on the private table into ON."));
+        return Err(refused("a WHERE condition on the private side").hint("Move the condition on the private table into ON."));
     }
     let on_public = on.iter().flat_map(Expr::conjuncts).any(|c| !reads(c, &private));
     if on_public || release.keys.is_empty() || release.keys.iter().any(|key| reads(&key.expr, &private) || key.expr.columns().is_empty()) {

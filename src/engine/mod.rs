@@ -191,7 +191,7 @@ impl Service for Engine {
         if let Some(statement) = self.catalogs(asker, query)? {
             return self.describe_catalogs(asker, &statement, parameters).await;
         }
-        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(shadow_error)?;
+        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
         if !query.has_parameters() {
             // What cannot be answered is refused at Parse already.
             self.plan(asker, query).await?;
@@ -212,7 +212,7 @@ impl Service for Engine {
             return self.answer_catalogs(asker, &statement, parameters, arguments, formats).await;
         }
         let mut laps = self.meter.laps();
-        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(shadow_error)?;
+        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
         let bound = self.bound(asker, query, parameters, arguments).await?;
         let (plan, _) = self.plan(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
@@ -240,7 +240,7 @@ impl Service for Engine {
             self.describe_catalogs(asker, &statement, &[]).await?;
             return Ok(catalogs::explain(json));
         }
-        self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(shadow_error)?;
+        self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(|e| described(query, e))?;
         let (plan, balances) = self.plan(asker, query).await?;
         let told = if json { explain::json } else { explain::text };
         Ok(told(&plan, &asker.wishes, &balances.role, &self.policy))
@@ -256,6 +256,17 @@ pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
     let zone = asker.settings.iter().find(|(name, _)| name.eq_ignore_ascii_case("TimeZone")).map_or("UTC", |(_, zone)| zone);
     let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"].iter().any(|known| known.eq_ignore_ascii_case(zone));
     Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - epoch_2000, role: asker.role.clone(), is_utc }
+}
+
+/// An error of the analyst's own statement, as we print it: its place is found again in their text.
+fn described(query: &Query, error: ShadowError) -> Error {
+    match error {
+        ShadowError::Refusal(refusal) => {
+            let place = refusal.position.and_then(|printed| crate::parse::with_room(|| query.place_of_printed(printed)));
+            Error::Shadow(refusal.at(place))
+        }
+        other => shadow_error(other),
+    }
 }
 
 fn shadow_error(error: ShadowError) -> Error {

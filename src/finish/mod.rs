@@ -115,9 +115,9 @@ fn build<'t>(
             ctes.push(cte(&release_alias(*release), table_query(&plan.releases()[*release], table)));
         }
         let with_token = ast::helpers::attached_token::AttachedToken::empty();
-        let own = query.with.take().map(|w| w.cte_tables).unwrap_or_default();
+        let (recursive, own) = query.with.take().map(|w| (w.recursive, w.cte_tables)).unwrap_or_default();
         ctes.extend(own);
-        query.with = Some(ast::With { with_token, recursive: false, cte_tables: ctes });
+        query.with = Some(ast::With { with_token, recursive, cte_tables: ctes });
     }
     sql::print(&query)
 }

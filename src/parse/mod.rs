@@ -3,8 +3,10 @@
 mod bind;
 mod chain;
 mod clock;
+mod place;
 mod session;
 mod spelling;
+mod table;
 mod values;
 
 use sqlparser::ast;
@@ -93,7 +95,8 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
+    place::number(&mut tokens, sql);
     chain::check(&tokens)?;
     with_room(|| session::pieces(tokens).into_iter().map(|piece| statement(piece, sql)).collect())
 }
@@ -108,7 +111,7 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(table::write_out(tokens));
     let query = match parser.parse_statement().map_err(|e| syntax_error(&e, sql))? {
         ast::Statement::Query(query) => query,
         _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),

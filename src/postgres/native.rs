@@ -10,10 +10,11 @@ const START_WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 
 /// `$1` directory, `$2` binaries, from `$3` the server's settings. `umask` and the private directory guard the socket, so `trust` is enough.
+/// `ulimit`, in KB: an aggregate keeps its state in memory whatever `work_mem` says, and one session must not take the machine's.
 const SCRIPT: &str = r#"
 dir=$1; bin=$2; shift 2; umask 077
 if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync --no-instructions >"$dir/log" 2>&1
-then "$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!
+then ulimit -v 2097152; "$bin/postgres" -D "$dir/data" -k "$dir" "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!
 else pid=; : >"$dir/failed"
 fi
 read -r _

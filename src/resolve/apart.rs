@@ -7,7 +7,8 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::cut::{group_expression, is_distinct_rows};
-use super::query::{Environment, Named as Source, is_aggregated, item_expr};
+use super::query::{Environment, Named as Source, Recursion, is_aggregated, item_expr};
+use super::recursion::names_any;
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::tree::{ColumnId, TableId};
 use crate::policy::{Protection, Table};
@@ -93,11 +94,21 @@ impl Resolver<'_> {
     /// What WITH adds to the names in sight.
     pub(super) fn environment_of(&self, with: Option<&ast::With>, environment: &Environment) -> Result<Environment, Refusal> {
         let mut environment = environment.clone();
+        let recursive = with.is_some_and(|w| w.recursive);
         for cte in with.iter().flat_map(|w| &w.cte_tables) {
-            let rows = self.rows_of(&cte.query, &environment)?;
+            let name = name_of(&cte.alias.name)?;
+            let names_itself = recursive && names_any(&cte.query, std::slice::from_ref(cte))?;
+            let inside = match names_itself {
+                true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
+                false => environment.clone(),
+            };
+            let rows = self.rows_of(&cte.query, &inside)?;
             // Only what its rows are is read of this one.
             let opened = (!rows.private).then(|| cte.clone());
-            environment = environment.with(name_of(&cte.alias.name)?, cte.clone(), rows, opened);
+            environment = match (names_itself, opened) {
+                (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
+                (_, opened) => environment.with(name, cte.clone(), rows, opened),
+            };
         }
         Ok(environment)
     }

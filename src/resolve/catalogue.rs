@@ -5,7 +5,7 @@ mod names;
 mod numbers;
 mod strings;
 
-pub use names::{AGGREGATES, OUTER};
+pub use names::AGGREGATES;
 
 use crate::catalog::Type;
 

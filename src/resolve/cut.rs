@@ -70,6 +70,14 @@ impl Cut {
         }
     }
 
+    pub(super) fn has_alias(&self, alias: &str) -> bool {
+        self.scope.items.iter().any(|item| item.alias == alias)
+    }
+
+    pub(super) fn has_column(&self, name: &str) -> bool {
+        self.scope.items.iter().flat_map(|item| &item.columns).any(|column| column.name == name)
+    }
+
     /// The index of the call among the release's aggregates.
     fn aggregate(&mut self, resolver: &Resolver<'_>, function: &ast::Function) -> Result<usize, Refusal> {
         let found = aggregate(function, &resolver.expressions_given(&self.scope, &self.given))?;
@@ -116,10 +124,14 @@ impl Resolver<'_> {
             projection.push(self.cut_item(item, &mut cut, environment)?);
         }
         let having = select.having.as_ref().map(|h| self.above(h, environment, &mut Above::Cut(&mut cut))).transpose()?;
+        let named_window = self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
         let order_by = order_by.map(|o| self.cut_order(o, select, &mut cut, environment)).transpose()?;
         let distinct = match &select.distinct {
             Some(ast::Distinct::Distinct) if is_key_list => None,
-            Some(ast::Distinct::On(_)) => return Err(Refusal::unsupported("DISTINCT ON over grouped rows")),
+            Some(ast::Distinct::On(exprs)) => {
+                let exprs = exprs.iter().map(|e| self.cut_sorted(e, select, &mut cut, environment)).collect::<Result<_, _>>()?;
+                Some(ast::Distinct::On(exprs))
+            }
             other => other.clone(),
         };
         self.scans = scans;
@@ -131,7 +143,17 @@ impl Resolver<'_> {
         }
         let from = vec![ast::TableWithJoins { relation: release_table(number), joins: Vec::new() }];
         let group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
-        let above = ast::Select { distinct, projection, from, selection: having, group_by, having: None, ..empty_select() };
+        let above = ast::Select {
+            distinct,
+            projection,
+            from,
+            selection: having,
+            group_by,
+            having: None,
+            named_window,
+            window_before_qualify: select.window_before_qualify,
+            ..empty_select()
+        };
         Ok((above, order_by))
     }
 
@@ -184,18 +206,21 @@ impl Resolver<'_> {
         cut: &mut Cut,
         environment: &Environment,
     ) -> Result<ast::OrderBy, Refusal> {
+        map_order(order_by, |expr| self.cut_sorted(expr, select, cut, environment))
+    }
+
+    /// An item of ORDER BY or DISTINCT ON.
+    fn cut_sorted(&mut self, expr: &ast::Expr, select: &ast::Select, cut: &mut Cut, environment: &Environment) -> Result<ast::Expr, Refusal> {
         let outputs: Vec<String> = select.projection.iter().map(output_name).collect::<Result<_, _>>()?;
-        map_order(order_by, |expr| {
-            if let Some(name) = bare_name(expr)
-                && outputs.contains(&name)
-            {
-                return Ok(ast::Expr::Identifier(quoted(&name)));
-            }
-            if is_ordinal(expr) {
-                return Ok(expr.clone());
-            }
-            self.above(expr, environment, &mut Above::Cut(cut))
-        })
+        if let Some(name) = bare_name(expr)
+            && outputs.contains(&name)
+        {
+            return Ok(ast::Expr::Identifier(quoted(&name)));
+        }
+        if is_ordinal(expr) {
+            return Ok(expr.clone());
+        }
+        self.above(expr, environment, &mut Above::Cut(cut))
     }
 }
 

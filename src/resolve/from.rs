@@ -6,7 +6,7 @@ use super::Resolver;
 use super::catalogue::Function;
 use super::expression::compare;
 use super::middle::Subqueries;
-use super::query::{Environment, Named as Source, reserved};
+use super::query::{Environment, Named as Source, Recursion, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::subquery::Place;
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
@@ -116,7 +116,10 @@ impl Resolver<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match self.lookup(name, environment)? {
-                Source::Cte(definition) if definition.opened.is_some() && self.is_middle(&definition.cte.query, &definition.environment)? => {
+                Source::Cte(definition)
+                    if definition.recursion != Recursion::None
+                        || definition.opened.is_some() && self.is_middle(&definition.cte.query, &definition.environment)? =>
+                {
                     let own = names_of(name)?.pop().unwrap_or_default();
                     let (relation, columns) = self.middle_named(&definition, environment)?;
                     Ok((relation, scope_of(columns, alias.as_ref(), own)?))
@@ -193,10 +196,7 @@ impl Resolver<'_> {
             Err(Refusal::unsupported(format!("{what} in a derived table"))
                 .hint("Which rows would be kept depends on other people's rows; filter with WHERE instead."))
         };
-        let first_rows = matches!(body.as_ref(), ast::SetExpr::Select(select) if matches!(select.distinct, Some(ast::Distinct::On(_))));
-        if order_by.is_some() && !first_rows {
-            return refused("ORDER BY");
-        }
+        // An order that nothing cuts says nothing, but for DISTINCT ON.
         if limit_clause.is_some() || fetch.is_some() {
             return refused("LIMIT or OFFSET");
         }
@@ -220,6 +220,9 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         super::open::check_select(select)?;
+        if !select.named_window.is_empty() {
+            return Err(Refusal::unsupported("the WINDOW clause"));
+        }
         if super::query::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
         }

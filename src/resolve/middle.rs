@@ -10,7 +10,7 @@ use super::aggregate::aggregate_name;
 use super::cut::is_distinct_rows;
 use super::open::{empty_select, is_ordinal, plain_table};
 use super::outer::quoted;
-use super::query::{Definition, Environment, item_expr};
+use super::query::{Definition, Environment, Recursion, item_expr};
 use super::scope::{Named, name_of, names_of};
 use super::tree::{ColumnInfo, ConstantId, ConstantRows, Middle, MiddleRows, Relation, release_number};
 use crate::catalog::Type;
@@ -38,7 +38,7 @@ impl Resolver<'_> {
         for name in relation_names(query) {
             if let Some(definition) = environment.find(&name)
                 && definition.opened.is_some()
-                && self.is_middle(&definition.cte.query, &definition.environment)?
+                && (definition.recursion != Recursion::None || self.is_middle(&definition.cte.query, &definition.environment)?)
             {
                 return Ok(true);
             }
@@ -86,8 +86,9 @@ impl Resolver<'_> {
         (self.subqueries, self.scans) = (subqueries, scans);
         let mut opened = opened?;
         if let Some(outside) = self.definitions_of(&opened, environment)? {
-            let own = opened.with.take().map(|w| w.cte_tables).unwrap_or_default();
-            opened.with = Some(ast::With { cte_tables: [outside.cte_tables, own].concat(), ..outside });
+            let (recursive, own) = opened.with.take().map(|w| (w.recursive, w.cte_tables)).unwrap_or_default();
+            let recursive = recursive || outside.recursive;
+            opened.with = Some(ast::With { recursive, cte_tables: [outside.cte_tables, own].concat(), ..outside });
         }
         Ok(opened)
     }
@@ -97,18 +98,23 @@ impl Resolver<'_> {
         let mut wanted = relation_names(query);
         let mut found: Vec<ast::Cte> = Vec::new();
         let mut seen = own_definitions(query);
+        let mut recursive = false;
         for definition in environment.definitions() {
             let Some(opened) = definition.opened.as_ref().filter(|_| wanted.contains(&definition.name)) else { continue };
             if seen.contains(&definition.name) {
                 return Err(Refusal::unsupported("one WITH name for two queries").hint("Give each common table expression its own name."));
             }
-            wanted.extend(relation_names(&opened.query));
+            if definition.recursion == Recursion::Within {
+                return Err(Refusal::unsupported("the query of WITH RECURSIVE that is being defined"));
+            }
+            recursive |= definition.recursion == Recursion::Defined;
+            wanted.extend(relation_names(&opened.query).into_iter().filter(|name| *name != definition.name));
             seen.push(definition.name.clone());
             found.push(opened.clone());
         }
         found.reverse();
         let with_token = ast::helpers::attached_token::AttachedToken::empty();
-        Ok((!found.is_empty()).then_some(ast::With { with_token, recursive: false, cte_tables: found }))
+        Ok((!found.is_empty()).then_some(ast::With { with_token, recursive, cte_tables: found }))
     }
 
     /// Registers a middle query and gives its columns as constants.

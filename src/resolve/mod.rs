@@ -2,12 +2,15 @@
 
 mod aggregate;
 mod apart;
+mod call;
 pub mod catalogs;
 pub mod catalogue;
+mod correlated;
 mod cut;
 pub mod evaluate;
 mod expression;
 mod from;
+mod harmless;
 pub mod literal;
 mod middle;
 mod naming;
@@ -17,6 +20,7 @@ mod outer;
 mod probe;
 mod query;
 mod ranked;
+mod recursion;
 mod scope;
 mod shape;
 mod step;

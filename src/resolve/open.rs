@@ -3,10 +3,11 @@
 use sqlparser::ast;
 
 use super::Resolver;
+use super::harmless;
 use super::naming::column_name;
 use super::outer::{Above, is_session_user, quoted, unsupported_above};
 use super::query::{Environment, Named, reserved};
-use super::scope::{name_of, names_of};
+use super::scope::{name_of, names_of, position_of};
 use super::tree::{TableId, view_alias};
 use crate::policy::ViewKind;
 use crate::refusal::{Refusal, sqlstate};
@@ -27,7 +28,8 @@ impl Resolver<'_> {
         let projection = select.projection.iter().map(|i| self.open_item(i, environment)).collect::<Result<_, _>>()?;
         let group_by = match &select.group_by {
             ast::GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => {
-                ast::GroupByExpr::Expressions(self.open_all(exprs, environment)?, Vec::new())
+                let exprs = exprs.iter().map(|e| self.open_group(e, environment)).collect::<Result<_, _>>()?;
+                ast::GroupByExpr::Expressions(exprs, Vec::new())
             }
             _ => return Err(unsupported_above("this form of GROUP BY")),
         };
@@ -38,6 +40,8 @@ impl Resolver<'_> {
             selection: select.selection.as_ref().map(|e| self.above(e, environment, &mut Above::Open)).transpose()?,
             group_by,
             having: select.having.as_ref().map(|e| self.above(e, environment, &mut Above::Open)).transpose()?,
+            named_window: self.above_named_windows(&select.named_window, environment, &mut Above::Open)?,
+            window_before_qualify: select.window_before_qualify,
             ..empty_select()
         };
         Ok((open, order_by.map(|o| self.open_order(o, environment)).transpose()?))
@@ -45,6 +49,16 @@ impl Resolver<'_> {
 
     fn open_all(&mut self, exprs: &[ast::Expr], environment: &Environment) -> Result<Vec<ast::Expr>, Refusal> {
         exprs.iter().map(|e| self.above(e, environment, &mut Above::Open)).collect()
+    }
+
+    fn open_group(&mut self, expr: &ast::Expr, environment: &Environment) -> Result<ast::Expr, Refusal> {
+        let mut sets = |sets: &[Vec<ast::Expr>]| sets.iter().map(|set| self.open_all(set, environment)).collect::<Result<Vec<_>, _>>();
+        Ok(match expr {
+            ast::Expr::GroupingSets(list) => ast::Expr::GroupingSets(sets(list)?),
+            ast::Expr::Cube(list) => ast::Expr::Cube(sets(list)?),
+            ast::Expr::Rollup(list) => ast::Expr::Rollup(sets(list)?),
+            other => self.above(other, environment, &mut Above::Open)?,
+        })
     }
 
     fn open_item(&mut self, item: &ast::SelectItem, environment: &Environment) -> Result<ast::SelectItem, Refusal> {
@@ -141,18 +155,26 @@ impl Resolver<'_> {
                     with_ordinality: *with_ordinality,
                 })
             }
-            ast::TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
+            ast::TableFactor::Function { lateral: true, name, args, with_ordinality, alias } => {
+                check_rows_function(name)?;
+                let args = args.iter().map(|a| self.above_argument(a, environment, &mut Above::Open)).collect::<Result<_, _>>()?;
+                let (name, alias) = (name.clone(), alias.clone());
+                Ok(ast::TableFactor::Function { lateral: true, name, args, with_ordinality: *with_ordinality, alias })
+            }
+            ast::TableFactor::Derived { lateral, subquery, alias, sample: None } => {
                 if let Some(alias) = alias {
                     reserved(&name_of(&alias.name)?)?;
                 }
-                let subquery = Box::new(self.open_query(subquery, environment)?);
-                Ok(ast::TableFactor::Derived { lateral: false, subquery, alias: alias.clone(), sample: None })
+                // In a lateral subquery, as in one of an expression, names of the query around are in sight.
+                self.subqueries += usize::from(*lateral);
+                let opened = self.open_query(subquery, environment);
+                self.subqueries -= usize::from(*lateral);
+                Ok(ast::TableFactor::Derived { lateral: *lateral, subquery: Box::new(opened?), alias: alias.clone(), sample: None })
             }
             ast::TableFactor::NestedJoin { table_with_joins, alias } => Ok(ast::TableFactor::NestedJoin {
                 table_with_joins: Box::new(self.open_tables(table_with_joins, environment)?),
                 alias: alias.clone(),
             }),
-            ast::TableFactor::Derived { lateral: true, .. } => Err(unsupported_above("LATERAL")),
             _ => Err(unsupported_above("this kind of FROM item")),
         }
     }
@@ -203,10 +225,7 @@ impl Resolver<'_> {
         alias: Option<&ast::TableAlias>,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
-        let names = names_of(name)?;
-        if !matches!(names.as_slice(), [name] if name == "generate_series" || name == "unnest") {
-            return Err(unsupported_above("this function in FROM"));
-        }
+        check_rows_function(name)?;
         let args = arguments.iter().map(|a| self.above_argument(a, environment, &mut Above::Open)).collect::<Result<_, _>>()?;
         Ok(ast::TableFactor::Table {
             name: name.clone(),
@@ -267,6 +286,13 @@ impl Resolver<'_> {
     }
 }
 
+fn check_rows_function(name: &ast::ObjectName) -> Result<(), Refusal> {
+    match harmless::gives_rows(&names_of(name)?) {
+        true => Ok(()),
+        false => Err(unsupported_above("this function in FROM").at(position_of(name))),
+    }
+}
+
 /// Every clause of SELECT that is not PostgreSQL's, or not offered, is refused; the rest is left to the caller.
 pub(super) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
     let ast::Select {
@@ -289,7 +315,7 @@ pub(super) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
         distribute_by,
         sort_by,
         having: _,
-        named_window,
+        named_window: _,
         qualify,
         window_before_qualify: _,
         value_table_mode,
@@ -297,9 +323,6 @@ pub(super) fn check_select(select: &ast::Select) -> Result<(), Refusal> {
     } = select;
     if into.is_some() {
         return Err(Refusal::denied("SELECT INTO is not allowed").detail("pgveil answers read-only queries."));
-    }
-    if !named_window.is_empty() {
-        return Err(unsupported_above("the WINDOW clause"));
     }
     let foreign = select_modifiers.is_some() || top.is_some() || exclude.is_some() || prewhere.is_some() || qualify.is_some();
     let foreign = foreign || value_table_mode.is_some() || *flavor != ast::SelectFlavor::Standard || !optimizer_hints.is_empty();

@@ -8,8 +8,10 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::contains_aggregate;
 use super::apart::Rows;
+use super::outer::unsupported_above;
 use super::probe;
-use super::scope::{name_of, names_of};
+use super::recursion;
+use super::scope::{name_of, names_of, position, position_of};
 use super::tree::TableId;
 use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, sqlstate};
@@ -28,7 +30,17 @@ pub struct Definition {
     pub rows: Rows,
     /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
+    pub recursion: Recursion,
     outside: Environment,
+}
+
+/// Whether a definition names itself (WITH RECURSIVE): such a one is printed, never inlined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recursion {
+    None,
+    /// As its own query sees it.
+    Within,
+    Defined,
 }
 
 impl Environment {
@@ -44,7 +56,14 @@ impl Environment {
     }
 
     pub(super) fn with(&self, name: String, cte: ast::Cte, rows: Rows, opened: Option<ast::Cte>) -> Self {
-        Self(Some(Rc::new(Definition { name, cte, environment: self.clone(), rows, opened, outside: self.clone() })))
+        let (environment, outside) = (self.clone(), self.clone());
+        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, recursion: Recursion::None, outside })))
+    }
+
+    /// A definition that names itself: as it is seen from within, and after.
+    pub(super) fn with_recursive(&self, name: String, cte: ast::Cte, opened: ast::Cte, recursion: Recursion) -> Self {
+        let (environment, outside) = (self.clone(), self.clone());
+        Self(Some(Rc::new(Definition { name, cte, environment, rows: Rows::default(), opened: Some(opened), recursion, outside })))
     }
 
     /// Every definition in scope, innermost first.
@@ -96,29 +115,40 @@ impl Resolver<'_> {
 
     pub(super) fn open_with(&mut self, with: Option<&ast::With>, environment: &Environment) -> Result<(Option<ast::With>, Environment), Refusal> {
         let Some(ast::With { with_token, recursive, cte_tables }) = with else { return Ok((None, environment.clone())) };
-        if *recursive {
-            return Err(Refusal::unsupported("WITH RECURSIVE"));
-        }
         let mut environment = environment.clone();
         let mut kept = Vec::new();
-        for cte in cte_tables {
+        let mut is_recursive = false;
+        for (at, cte) in cte_tables.iter().enumerate() {
             let ast::Cte { alias, query, from, materialized, closing_paren_token } = cte;
             if from.is_some() {
                 return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of WITH is not PostgreSQL's"));
             }
             let name = name_of(&alias.name)?;
             reserved(&name)?;
-            let rows = self.rows_of(query, &environment)?;
+            if *recursive && recursion::names_any(query, &cte_tables[at + 1..])? {
+                return Err(unsupported_above("a query of WITH RECURSIVE that refers to a later one").at(position(alias.name.span)));
+            }
+            let names_itself = *recursive && recursion::names_any(query, std::slice::from_ref(cte))?;
+            let inside = match names_itself {
+                true => environment.with_recursive(name.clone(), cte.clone(), cte.clone(), Recursion::Within),
+                false => environment.clone(),
+            };
+            let rows = self.rows_of(query, &inside)?;
             let mut opened = None;
             if !rows.private {
-                let query = Box::new(self.open_query(query, &environment)?);
+                let query = Box::new(self.open_query(query, &inside)?);
                 let (alias, closing_paren_token) = (alias.clone(), closing_paren_token.clone());
                 opened = Some(ast::Cte { alias, query, from: None, materialized: *materialized, closing_paren_token });
             }
             kept.extend(opened.clone());
-            environment = environment.with(name, cte.clone(), rows, opened);
+            is_recursive |= names_itself;
+            environment = match (names_itself, opened) {
+                (false, opened) => environment.with(name, cte.clone(), rows, opened),
+                (true, Some(opened)) => environment.with_recursive(name, cte.clone(), opened, Recursion::Defined),
+                (true, None) => return Err(Refusal::unsupported("WITH RECURSIVE").at(position(alias.name.span))),
+            };
         }
-        let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: false, cte_tables: kept });
+        let with = (!kept.is_empty()).then(|| ast::With { with_token: with_token.clone(), recursive: is_recursive, cte_tables: kept });
         Ok((with, environment))
     }
 
@@ -140,7 +170,7 @@ impl Resolver<'_> {
                 } else if is_aggregated(select) && self.is_step(select, environment)? {
                     return Err(self.steps_refused());
                 } else if is_aggregated(select) {
-                    self.cut_select(select, order_by, environment)?
+                    self.cut_select(select, order_by, environment).map_err(|refusal| self.outside(refusal))?
                 } else {
                     return Err(rows_refused());
                 };
@@ -172,11 +202,24 @@ impl Resolver<'_> {
         }
     }
 
+    /// In a subquery of an expression, a name that its own FROM has not is one of the query around it: PostgreSQL has read the statement before.
+    fn outside(&self, refusal: Refusal) -> Refusal {
+        let is_missing = [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE].contains(&refusal.sqlstate.as_str());
+        if self.subqueries == 0 || !is_missing {
+            return refusal;
+        }
+        Refusal::unsupported("a subquery of private rows that refers to the query around it")
+            .detail(format!("Seen from inside, {}.", refusal.message))
+            .hint("Join the tables, and group the joined rows.")
+            .at(refusal.position)
+    }
+
     /// The table or common table expression that a name in FROM stands for; what the policy does not show does not exist.
     pub(super) fn lookup(&self, name: &ast::ObjectName, environment: &Environment) -> Result<Named, Refusal> {
         let names = names_of(name)?;
         let shown = names.join(".");
-        let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
+        let at = position_of(name);
+        let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist")).at(at);
         let find = |schema: &str, table: &str| self.policy.tables.iter().position(|t| t.schema == schema && t.name == table).map(TableId);
         let find_view = |schema: &str, name: &str| view(name).filter(|_| schema == VIEW_SCHEMA).map(|view| Named::View(view.kind));
         match names.as_slice() {

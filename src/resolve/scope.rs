@@ -1,6 +1,7 @@
 //! Names in scope of one SELECT: which column an identifier means.
 
-use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Spanned};
+use sqlparser::tokenizer::Span;
 
 use super::tree::ColumnId;
 use crate::refusal::{Refusal, sqlstate};
@@ -54,6 +55,11 @@ impl Scope {
 
     /// The column of `name`, `alias.name` or `schema.table.name`.
     pub fn find(&self, parts: &[Ident]) -> Result<ColumnId, Refusal> {
+        let at = parts.first().and_then(|part| position(part.span));
+        self.look_up(parts).map_err(|refusal| refusal.at(at))
+    }
+
+    fn look_up(&self, parts: &[Ident]) -> Result<ColumnId, Refusal> {
         let names: Vec<String> = parts.iter().map(name_of).collect::<Result<_, _>>()?;
         match names.as_slice() {
             [name] => self.bare(name)?.ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
@@ -102,4 +108,14 @@ pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
             ObjectNamePart::Function(_) => Err(Refusal::unsupported("a name computed by a function")),
         })
         .collect()
+}
+
+/// Where a part of the statement begins in the client's text; `None` for what we wrote ourselves. The parser was given tokens whose column is that position.
+pub fn position(span: Span) -> Option<u32> {
+    u32::try_from(span.start.column).ok().filter(|position| *position > 0)
+}
+
+/// Where a qualified name begins.
+pub fn position_of(name: &ObjectName) -> Option<u32> {
+    position(name.span())
 }

@@ -134,6 +134,10 @@ impl ast::Visitor for Search<'_, '_, '_> {
         if is_other {
             return ControlFlow::Continue(());
         }
+        // A key that the SELECT list shows by its place was met as a key.
+        if self.given.resolved.iter().any(|(place, _)| std::ptr::eq(*place, expr)) {
+            return ControlFlow::Continue(());
+        }
         match self.resolved(expr) {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(value)) => {

@@ -287,6 +287,22 @@ impl Expr {
         found
     }
 
+    /// The relations of its own subqueries, not of those within them.
+    pub fn own_relations(&self) -> Vec<&Relation> {
+        match &self.node {
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => Vec::new(),
+            Node::Call { function: _, arguments } => arguments.iter().flat_map(Expr::own_relations).collect(),
+            Node::Cast(inner) => inner.own_relations(),
+            Node::Case { branches, otherwise } => {
+                let all = branches.iter().flat_map(|(c, r)| [c, r]).chain(otherwise.as_deref());
+                all.flat_map(Expr::own_relations).collect()
+            }
+            Node::Exists { relation, condition } => {
+                std::iter::once(relation.as_ref()).chain(condition.iter().flat_map(|c| c.own_relations())).collect()
+            }
+        }
+    }
+
     /// The columns that it reads of the row it stands in: those of its subqueries' own rows are not among them.
     pub fn free_columns(&self) -> Vec<ColumnId> {
         let inner: Vec<ColumnId> = self.relations().into_iter().flat_map(Relation::made_at_any_depth).collect();

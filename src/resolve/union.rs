@@ -25,7 +25,7 @@ impl Resolver<'_> {
             (ast::SetOperator::Union, ast::SetQuantifier::None | ast::SetQuantifier::Distinct) => false,
             _ => {
                 return Err(
-                    Refusal::unsupported("INTERSECT and EXCEPT").hint("Write EXISTS or NOT EXISTS with a subquery tied to the same row's unit.")
+                    Refusal::unsupported("INTERSECT or EXCEPT").hint("Write EXISTS or NOT EXISTS with a subquery tied to the same row's unit.")
                 );
             }
         };

@@ -3,7 +3,7 @@
 use sqlparser::ast;
 
 use super::Resolver;
-use super::aggregate::aggregate;
+use super::aggregate::{aggregate, aggregate_name};
 use super::expression::plain_arguments;
 use super::operation::Operation;
 use super::ranked::{Order, Ranked, Window};
@@ -61,6 +61,10 @@ impl Resolver<'_> {
         }
         if !positional {
             let over_rows = ast::Function { over: None, ..function.clone() };
+            if aggregate_name(&over_rows).is_none() {
+                return Err(Refusal::unsupported(format!("the window function {name}()"))
+                    .hint("ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE and aggregates are answered within one unit's rows."));
+            }
             let found = aggregate(&over_rows, &expressions)?;
             if matches!(found.operation, Operation::Distinct(_)) {
                 return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "DISTINCT is not implemented for window functions"));

@@ -74,11 +74,13 @@ impl Words<'_> {
             }
             Relation::Filter { input, predicate } => {
                 lines.push(format!("{indent}Filter on {}", self.columns_of(predicate)));
+                self.subqueries(predicate, depth, lines);
                 self.tree(input, depth + 1, lines);
             }
             Relation::Project { input, columns } => {
                 let names: Vec<String> = columns.iter().map(|(id, _)| self.column(*id)).collect();
                 lines.push(format!("{indent}Compute {}", names.join(", ")));
+                columns.iter().for_each(|(_, expr)| self.subqueries(expr, depth, lines));
                 self.tree(input, depth + 1, lines);
             }
             Relation::Join { kind, left, right, on } => {
@@ -113,8 +115,16 @@ impl Words<'_> {
         }
     }
 
+    /// Each subquery of an expression, beside the rows that it is asked of.
+    fn subqueries(&self, expr: &Expr, depth: usize, lines: &mut Vec<String>) {
+        for relation in expr.own_relations() {
+            lines.push(format!("{}Where a row exists in", "  ".repeat(depth + 1)));
+            self.tree(relation, depth + 2, lines);
+        }
+    }
+
     fn columns_of(&self, expr: &Expr) -> String {
-        let columns = expr.columns();
+        let columns = expr.free_columns();
         if columns.is_empty() { "a constant".to_owned() } else { columns.iter().map(|id| self.column(*id)).collect::<Vec<_>>().join(", ") }
     }
 

@@ -164,7 +164,7 @@ pub fn extract(field: &str, operand: ast::Expr) -> Option<ast::Expr> {
 pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {
     let args = arguments.into_iter().map(|a| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(a))).collect();
     // sqlparser reads these back as grammar of its own where they stand bare; to PostgreSQL they are functions like any other.
-    let name = if matches!(function, "floor" | "ceil" | "substr") { ident(function) } else { ast::Ident::new(function) };
+    let name = if matches!(function, "floor" | "ceil" | "substr" | "substring") { ident(function) } else { ast::Ident::new(function) };
     ast::Function {
         name: ast::ObjectName(vec![ast::ObjectNamePart::Identifier(name)]),
         uses_odbc_syntax: false,

@@ -55,9 +55,9 @@ impl Veil {
     }
 
     /// Tables of one's own.
-    pub async fn over(schema: &str, yaml: &str, sampler: Option<MakeSampler>) -> Self {
+    pub async fn over(fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
         let (server, client) = Self::server().await;
-        client.batch_execute(schema).await.unwrap();
+        fill(&client).await;
         Self::around(server, client, yaml, sampler).await
     }
 

@@ -37,13 +37,7 @@ const CHANGES: [&str; 29] = [
 
 /// The refusal of a statement by its first words; `None` where it may be a query.
 pub(super) fn by_first_word(first: &str) -> Option<Refusal> {
-    if CHANGES.contains(&first) {
-        return Some(changes(first));
-    }
-    match first {
-        "TABLE" => Some(Refusal::unsupported("TABLE").hint("Write SELECT with the wanted aggregates instead.")),
-        _ => None,
-    }
+    CHANGES.contains(&first).then(|| changes(first))
 }
 
 /// 42501: pgveil only reads.

@@ -60,7 +60,7 @@ pub fn regex(pattern: &str) -> Result<(), Refusal> {
     if pattern.is_empty() {
         return Ok(());
     }
-    let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0 };
+    let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0, repeats: false };
     let states = reader.alternatives().ok_or_else(refused)?;
     if reader.at == reader.rest.len() && states <= REGEX_STATES_MAX { Ok(()) } else { Err(refused()) }
 }
@@ -95,6 +95,8 @@ struct Reader {
     rest: Vec<char>,
     at: usize,
     depth: usize,
+    /// The part just read holds a quantifier: one on top of it would make the finding of groups slow.
+    repeats: bool,
 }
 
 impl Reader {
@@ -127,8 +129,14 @@ impl Reader {
                 // Anchors take no quantifier.
                 '^' | '$' => 1,
                 c => {
+                    let outside = std::mem::replace(&mut self.repeats, false);
                     let atom = self.atom(c)?;
-                    atom.checked_mul(self.quantifier()?)?
+                    let (repeated, times) = (self.repeats, self.quantifier()?);
+                    if repeated && times.is_some() {
+                        return None;
+                    }
+                    self.repeats = outside || repeated || times.is_some();
+                    atom.checked_mul(times.unwrap_or(1))?
                 }
             };
             states = states.checked_add(size)?;
@@ -168,7 +176,8 @@ impl Reader {
         }
     }
 
-    fn quantifier(&mut self) -> Option<u64> {
+    /// How often the part before it is unfolded; `Some(None)` where there is no quantifier.
+    fn quantifier(&mut self) -> Option<Option<u64>> {
         let times = match self.peek() {
             Some('*' | '+' | '?') => {
                 self.at += 1;
@@ -183,11 +192,11 @@ impl Reader {
                 }
                 most + 1
             }
-            _ => return Some(1),
+            _ => return Some(None),
         };
         self.take('?');
         // A quantifier of a quantifier is an error.
-        if matches!(self.peek(), Some('*' | '+' | '?' | '{')) { None } else { Some(times) }
+        if matches!(self.peek(), Some('*' | '+' | '?' | '{')) { None } else { Some(Some(times)) }
     }
 
     fn number(&mut self) -> Option<u64> {
@@ -260,6 +269,11 @@ mod tests {
         assert_eq!(like("a\\%", None).unwrap(), "a\\%");
         assert_eq!(like("a\\", Some("")).unwrap(), "a\\\\");
         assert!(like("abc", Some("c")).is_err() && like("a\\", None).is_err() && like("a", Some("ab")).is_err());
+    }
+
+    #[test]
+    fn quantifiers_do_not_nest() {
+        assert!(regex("(a*)*b").is_err() && regex("(a+b?)+").is_err() && regex("(a|b)+c*").is_ok());
     }
 
     #[test]

@@ -4,7 +4,6 @@ SELECT race FROM nls.women GROUP BY race, birth_year HAVING woman_id > 3;
 SELECT race, birth_year, count(*) FROM nls.women GROUP BY race;
 WITH w AS (SELECT * FROM nls.women) SELECT * FROM w;
 SELECT count(*) FROM (SELECT race FROM nls.women LIMIT 10) AS t;
-SELECT count(*) FROM (SELECT race FROM nls.women ORDER BY birth_year) AS t;
 SELECT woman_id, rank() OVER (ORDER BY birth_year) FROM nls.women;
 SELECT race FROM nls.women UNION SELECT 'x';
 SELECT * FROM nls.women FOR UPDATE;

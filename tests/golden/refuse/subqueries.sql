@@ -11,3 +11,18 @@ SELECT count(*) FROM nls.women w WHERE (SELECT max(w.birth_year) FROM nls.interv
 SELECT count(*) FROM nls.women w WHERE (SELECT i.age FROM nls.interviews i WHERE i.woman_id = w.woman_id) > 3;
 
 SELECT count(*) FROM nls.women w JOIN nls.interviews i ON i.woman_id = w.woman_id AND i.year IN (SELECT j.year FROM nls.interviews j WHERE j.woman_id = w.woman_id)
+;
+
+SELECT avg(x) FROM (SELECT sum(age) OVER (PARTITION BY industry_code) AS x FROM nls.interviews) AS t;
+
+SELECT avg(x) FROM (SELECT sum(age) OVER (PARTITION BY woman_id ORDER BY year ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM nls.interviews) AS t;
+
+SELECT avg(x) FROM (SELECT last_value(age) OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
+
+SELECT count(*) FROM (SELECT birth_year FROM nls.women UNION SELECT year FROM nls.interviews) AS t;
+
+SELECT count(*) FROM (SELECT woman_id FROM nls.women INTERSECT SELECT woman_id FROM nls.interviews) AS t;
+
+SELECT n.industry, count(*) FROM nls.industries AS n LEFT JOIN nls.interviews AS i USING (industry_code) GROUP BY n.industry;
+
+SELECT n.industry, count(i.year) FROM nls.industries AS n LEFT JOIN nls.interviews AS i USING (industry_code) WHERE i.year > 1970 GROUP BY n.industry

@@ -117,9 +117,9 @@ SELECT count(*) FROM nls.women WHERE pg_sleep(birth_year) IS NULL
 SELECT count(*) FROM nls.women WHERE race LIKE 'a\'
 SELECT count(*) FROM nls.women WHERE race LIKE race
 SELECT count(*) FROM nls.women WHERE race ~ '(a*)*b'
-SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'a%'
-SELECT count(*) FROM nls.women WHERE race::int = 1
-SELECT count(*) FROM nls.women WHERE race::date = current_date
+SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'a!%' ESCAPE '!'
+SELECT count(*) FROM nls.women WHERE race::json IS NULL
+SELECT count(*) FROM nls.women WHERE race::interval IS NULL
 SELECT sum(power(birth_year, 100)) FROM nls.women
 SELECT sum(woman_id) FROM nls.women
 -- what changes or locks

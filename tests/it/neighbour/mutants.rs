@@ -19,6 +19,9 @@ const QUERIES: &[&str] = &[
     "SELECT tx, count(*), sum(i4) FROM visits GROUP BY tx",
     "SELECT kd, sum(n2) FROM visits GROUP BY kd",
     "SELECT sum(i4), count(*) FROM people",
+    "SELECT sum(least(greatest(s, 0), 250)) FROM (SELECT sum(i4) OVER (PARTITION BY person) AS s FROM visits) w",
+    "SELECT sum(n) FROM (SELECT person, count(*)::int AS n FROM visits GROUP BY person) g",
+    "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person = p.id AND v.kd = 'a')",
 ];
 
 type Mutate = fn(&ReleasePlan, &str) -> String;
@@ -33,6 +36,9 @@ const MUTANTS: &[(&str, Mutate)] = &[
     ("group cap removed", |_, sql| sql.replace("(\"r\" <= 4)", "(\"r\" <= 4000)")),
     ("rows of nobody kept", |_, sql| sql.replace("\"person\" IS NOT NULL", "\"person\" IS NULL OR true")),
     ("partials clamped apart", apart),
+    ("unit missing from a partition", |_, sql| sql.replace("OVER (PARTITION BY \"t0\".\"person\")", "OVER ()")),
+    ("two rows of a unit's only group", |_, sql| sql.replace("GROUP BY 1) AS \"d0\"", "GROUP BY GROUPING SETS ((1), (1))) AS \"d0\"")),
+    ("subquery not tied to the unit", |_, sql| sql.replace("(\"t1\".\"person\" = \"t0\".\"id\")", "true")),
     ("rows clamped after their sum", |_, sql| {
         let clip = "CASE WHEN (\"t0\".\"i4\" < 0) THEN 0 WHEN (\"t0\".\"i4\" > 50) THEN 50 ELSE \"t0\".\"i4\" END";
         sql.replace(clip, "\"t0\".\"i4\"").replace("sum(", "least(450 * 2, sum(").replace("AS INTEGER)), 0)", "AS INTEGER))), 0)")

@@ -123,6 +123,9 @@ async fn values_subquery_label() {
 async fn outer_aggregate_refused() {
     let world = world().await;
     refused(&world, "SELECT (SELECT max(people.i4) FROM towns LIMIT 1) FROM people");
+    for aggregate in ["max(p.i4)", "sum(p.i4 + v.i4)", "count(*) FILTER (WHERE p.b)"] {
+        refused(&world, &format!("SELECT count(*) FROM people p WHERE (SELECT {aggregate} FROM visits v WHERE v.person = p.id) > 3"));
+    }
     // Planned over the listed keys alone; the shadow, which has no such row, then refuses the name.
     let listed = world.plan_under("SELECT (SELECT sum(p.i4) FROM towns t LIMIT 1) FROM people p GROUP BY p.b", Accounting::Gdp, 1.0);
     assert!(listed.iter().flat_map(|plan| plan.releases()).all(|release| release.sql().is_none()));

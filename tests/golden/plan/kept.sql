@@ -1,0 +1,1 @@
+SELECT n.industry, count(i.year), avg(i.hourly_wage) FROM nls.industries AS n LEFT JOIN nls.interviews AS i ON i.industry_code = n.industry_code AND i.year = 1988 GROUP BY n.industry ORDER BY 1
