@@ -15,7 +15,7 @@ impl Words<'_> {
                     Distinct::Value(value) => self.value(value),
                     Distinct::Row(values) => values.iter().map(|v: &Expr| self.value(v)).collect::<Vec<_>>().join(", "),
                 };
-                lines.push(format!("  PartPlan: unlike values of {values}{filter}, of each {unit} at most {clip}, kept by hash"));
+                lines.push(format!("  Part: unlike values of {values}{filter}, of each {unit} at most {clip}, kept by hash"));
                 lines.push(format!("    {:?} noise, standard deviation {}", calibrated.noise, significant(deviation(calibrated))));
             }
             (Subject::Value { value, candidates }, PartKind::Choice { draws, weight_max: _, row_weight: _ }) => {
@@ -23,10 +23,7 @@ impl Words<'_> {
                     Candidates::Grid(grid) => format!("{} grid points, {} apart", grid.points, grid.spacing()),
                     Candidates::Listed(values) => format!("{} listed values", values.len()),
                 };
-                lines.push(format!(
-                    "  PartPlan: a value of {}{filter} out of {known}; rows of one {unit} over the bound weigh less",
-                    self.value(value)
-                ));
+                lines.push(format!("  Part: a value of {}{filter} out of {known}; rows of one {unit} over the bound weigh less", self.value(value)));
                 for (target, draw) in part.question.targets.iter().zip(draws) {
                     lines.push(format!("    {}: exponential mechanism, eta {:.4}, {}", wanted(target), eta(draw), error(part, target, draw)));
                 }
