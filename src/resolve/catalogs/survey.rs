@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
+use super::super::harmless;
 use super::super::scope::{name_of, names_of};
 use super::names;
 use crate::policy::{Policy, VIEW_SCHEMA, view};
@@ -91,7 +92,12 @@ impl Survey<'_> {
         self.system |= match names.as_slice() {
             [schema, _] if SCHEMAS.contains(&schema.as_str()) => true,
             // What is not offered is refused by name, where it is not a table's question anyway.
-            [function] => names::SYSTEM.binary_search(&function.as_str()).is_ok() || function.starts_with("pg_"),
+            // One that may stand in any query says nothing of what this one is about.
+            [function] => {
+                let about_session = ["current_catalog", "current_database", "current_schema", "version"].contains(&function.as_str());
+                let system = names::SYSTEM.binary_search(&function.as_str()).is_ok() && (about_session || !harmless::is_function(&names));
+                system || function.starts_with("pg_")
+            }
             _ => false,
         };
         Ok(())

@@ -45,7 +45,7 @@ SHOW pgveil.target_error;
 SELECT round(pgveil.stderr(count(*))) AS stderr FROM nls.women;
 EXPLAIN SELECT count(*) FROM nls.women;
 SELECT name, setting FROM pgveil.settings;
-SET pgveil.epsilon = 7;' ' 20' ' stderr ' 'Settings: pgveil.target_error = 20, pgveil.notices = cost' ' pgveil.keys ' 'ERROR:  pgveil.epsilon may be at most 1 here'
+SET pgveil.epsilon = 7;' ' 20' ' stderr ' 'Settings: pgveil.target_error = 20' ' pgveil.keys ' 'ERROR:  pgveil.epsilon may be at most 1 here'
 step "refused preview, then on" "$veiled" 'SELECT * FROM nls.women LIMIT 5;
 SELECT count(*) FROM nls.women;' 'ERROR:  rows of a private table are not shown' 'DETAIL:  ' ' 4711'
 step "sqlstate" "$veiled" '\set VERBOSITY verbose

@@ -67,7 +67,6 @@ SELECT 1945::smallint EXCEPT SELECT birth_year FROM nls.women
 SELECT count(*) FROM (SELECT birth_year FROM nls.women LIMIT 5) q
 SELECT count(*) FROM (SELECT birth_year FROM nls.women OFFSET 5) q
 SELECT count(*) FROM (SELECT birth_year FROM nls.women FETCH FIRST 5 ROWS ONLY) q
-SELECT count(*) FROM (SELECT birth_year FROM nls.women ORDER BY birth_year) q
 -- units that meet in one row
 SELECT count(*) FROM nls.women a, nls.women b
 SELECT count(*) FROM nls.women a JOIN nls.women b ON a.woman_id = b.woman_id OR true

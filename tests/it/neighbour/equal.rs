@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pgveil::analyze::KeyRule;
 use pgveil::engine::{Asker, Engine, Format, Service};
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
@@ -57,13 +58,24 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
 
 type Rows = Vec<Vec<Option<String>>>;
 
+fn asker() -> Asker {
+    Asker { role: "ann".to_owned(), wishes: crate::veil::Veil::wishes(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] }
+}
+
 async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
-    let asker = Asker { role: "ann".to_owned(), wishes: crate::veil::Veil::wishes(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] };
     let statements = parse(sql).map_err(|e| format!("{e:?}"))?;
     let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
-    let answer = engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await.map_err(|e| format!("{e:?}"))?;
+    let answer = engine.answer(&asker(), query, &[], &[], &[Format::Text], CancellationToken::new()).await.map_err(|e| format!("{e:?}"))?;
     let text = |v: &Option<bytes::Bytes>| v.as_ref().map(|b| String::from_utf8_lossy(b).into_owned());
     Ok(answer.rows.iter().map(|row| row.iter().map(text).collect()).collect())
+}
+
+/// Groups of few units are not shown then.
+async fn is_thresholded(engine: &Engine, sql: &str) -> bool {
+    let Ok(statements) = parse(sql) else { return false };
+    let [Statement::Query(query)] = statements.as_slice() else { return false };
+    let Ok((plan, _)) = engine.plan(&asker(), query).await else { return false };
+    plan.releases().iter().flat_map(|r| r.keys()).any(|(_, rule)| *rule == KeyRule::Threshold)
 }
 
 async fn plain(world: &World, sql: &str) -> Option<Rows> {
@@ -228,6 +240,9 @@ async fn without_noise_answers_are_postgresqls() {
         let items = [keys.clone(), aggregates].concat().join(", ");
         let sql = format!("SELECT {items} FROM {from}{condition}{grouped}");
         let Some(sql) = comparable(&sql) else { continue };
+        if is_thresholded(&engine, &sql).await {
+            continue;
+        }
         let Some(expected) = plain(&world, &sql).await else { continue };
         let ours = match asked(&engine, &sql).await {
             Ok(ours) => ours,
