@@ -38,6 +38,10 @@ impl Keys<'_> {
     /// # Errors
     /// 0A000 where no rule that the session allows can hold for the key.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
+        // Equal values of these types print unlike: a group's key would show one row's spelling, listed or not.
+        if matches!(expr.data_type, Type::Interval | Type::Other { .. }) {
+            return self.threshold(expr);
+        }
         let known = || self.domain(expr).and_then(|values| canonical(values, &expr.data_type)).map(KeyRule::Domain);
         match self.choice {
             KeyChoice::Auto => known().map_or_else(|| self.threshold(expr), Ok),

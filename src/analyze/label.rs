@@ -95,7 +95,7 @@ impl Labels<'_> {
                 Ranked::Tile(count) => Interval::new(1.0, *count as f64),
                 Ranked::Neighbour { value, offset: _ } | Ranked::First(value) => ranges.of(value),
                 Ranked::Aggregate(aggregate) => {
-                    check_aggregate(aggregate, self.policy, self.columns)?;
+                    check_aggregate(aggregate, &computed, self.policy, self.columns)?;
                     range(aggregate, rows, &ranges)
                 }
             };
@@ -224,7 +224,7 @@ impl Labels<'_> {
         let rows = if holds_unique_key(&input, self.policy, |id| keys.contains(&id)) { 1 } else { lineage.rows_per_unit };
         let always: Vec<Expr> = always_true(&input).iter().map(|c| inline(c, &computed)).collect();
         for (id, aggregate) in &aggregates {
-            check_aggregate(aggregate, self.policy, self.columns)?;
+            check_aggregate(aggregate, &computed, self.policy, self.columns)?;
             let filter = aggregate.filter.as_ref().map(|f| inline(f, &computed));
             let conditions = always.iter().chain(&filter).flat_map(Expr::conjuncts).collect();
             let ranges =

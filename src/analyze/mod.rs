@@ -220,7 +220,15 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     let ruled = keys::Keys { choice: wishes.keys, policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
     let mut keys = Vec::new();
     for key in &release.keys {
-        let rule = ruled.rule(&inline(&key.expr, &computed))?;
+        let mut rule = ruled.rule(&inline(&key.expr, &computed))?;
+        // What an outer join leaves empty is NULL there, whatever its definition gives.
+        let is_extended = |id: &ColumnId| null_extended.contains(id) && computed.iter().any(|(made, _)| made == id);
+        if let KeyRule::Domain(values) = &mut rule
+            && !values.contains(&None)
+            && key.expr.columns().iter().any(is_extended)
+        {
+            values.push(None);
+        }
         if keeps_public_rows {
             preserved::check_rule(&rule)?;
         }

@@ -1,11 +1,12 @@
 //! Steps within one unit: which keys and aggregates are functions of the set of a unit's rows, and where their results lie.
 
+use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
 use crate::catalog::Type;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnInfo, Expr, Operation, Spread};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation, Spread};
 
 /// Refuses a key whose spelling among equal values is one row's choice.
 ///
@@ -49,14 +50,18 @@ fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> boo
 ///
 /// # Errors
 /// 0A000 for a least or greatest text under a collation that takes unlike spellings for equal.
-pub(super) fn check_aggregate(aggregate: &Aggregate, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr)], policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
     match &aggregate.operation {
-        Operation::Extreme { value, end: _ } if !is_deterministic(value, policy, columns) => {
+        Operation::Extreme { value, end: _ } if !is_deterministic(&inline(value, computed), policy, columns) => {
             Err(Refusal::unsupported("MIN or MAX of a column whose collation takes unlike spellings for equal"))
         }
         Operation::Extreme { value, end: _ } if matches!(value.data_type, Type::Char(_) | Type::Interval | Type::Other { .. }) => {
             let name = crate::resolve::literal::type_name(&value.data_type);
             Err(Refusal::unsupported(format!("MIN or MAX of a value of type {name}")))
+        }
+        // Rows of such values are compared only where two are equal so far: whether that fails depends on them.
+        Operation::Distinct(values) if has_uncompared(values) => {
+            Err(Refusal::unsupported("COUNT(DISTINCT …) of a value of this type within one group of rows"))
         }
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_) => Ok(()),
         Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
@@ -90,4 +95,13 @@ pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> In
         }
         Operation::Paired { .. } | Operation::Mode(_) | Operation::Truth { .. } => Interval::ALL,
     }
+}
+
+/// Holds a value of a type that may have no comparison.
+fn has_uncompared(values: &Distinct) -> bool {
+    let values = match values {
+        Distinct::Value(value) => std::slice::from_ref(value),
+        Distinct::Row(values) => values,
+    };
+    values.iter().any(|e| matches!(e.data_type, Type::Other { .. }))
 }

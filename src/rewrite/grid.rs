@@ -96,12 +96,13 @@ impl Grid {
         match &self.scale {
             Scale::Days => sql::scalar_text(&Scalar::Date(near.min(self.range.hi as i64) as i32)),
             Scale::Microseconds => sql::scalar_text(&Scalar::Timestamp(near.min(self.range.hi as i64))),
+            // The last step may reach past the range, and with it past the type.
             Scale::Lattice { lattice, data_type } => match lattice.step {
-                Step::Decimal(0) => near.to_string(),
-                Step::Decimal(n) => decimal(near, n),
+                Step::Decimal(0) => near.min(lattice.upper).to_string(),
+                Step::Decimal(n) => decimal(near.min(lattice.upper), n),
                 Step::Binary(_) => {
                     let value = (near as f64 * lattice.step.size()).clamp(self.range.lo, self.range.hi);
-                    if integer_range(data_type).is_some() { value.round().to_string() } else { value.to_string() }
+                    if integer_range(data_type).is_some() { (value.round() as i64).to_string() } else { value.to_string() }
                 }
             },
         }

@@ -237,11 +237,9 @@ public class Clients {
             });
             check("a working statement is cancelled", () -> {
                 try (Statement statement = connection.createStatement()) {
-                    long[] sent = {0};
                     Thread thread = new Thread(() -> {
                         try {
                             Thread.sleep(700);
-                            sent[0] = System.nanoTime();
                             statement.cancel();
                         } catch (Exception error) {
                             error.printStackTrace();
@@ -249,9 +247,7 @@ public class Clients {
                     });
                     thread.start();
                     refused("57014", () -> statement.executeQuery(SLOW));
-                    double waited = (System.nanoTime() - sent[0]) / 1e9;
                     thread.join();
-                    sure(waited < 2, waited);
                     statement.setQueryTimeout(1);
                     refused("57014", () -> statement.executeQuery(SLOW));
                 }

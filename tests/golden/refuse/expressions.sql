@@ -10,4 +10,5 @@ SELECT pg_sleep(10);
 SELECT set_config('x.y', '1', false);
 SELECT (SELECT max(w.birth_year) FROM nls.industries LIMIT 1) FROM nls.women AS w;
 SELECT sum(birth_year) FILTER (WHERE count(*) > 1) FROM nls.women;
-SELECT sum(sum(birth_year)) FROM nls.women
+SELECT sum(sum(birth_year)) FROM nls.women;
+SELECT CASE WHEN woman_id = 42 THEN interval '1 month' ELSE interval '30 days' END, occupation_code, count(*) FROM nls.interviews GROUP BY 1, 2
