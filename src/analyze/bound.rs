@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
 use crate::resolve::literal::{integer_range, type_name};
-use crate::resolve::{Aggregate, Distinct, Expr, Node, Operation, Paired, Quantifier};
+use crate::resolve::{Aggregate, Distinct, Expr, Node, Operation, Paired, Quantifier, Total};
 
 /// Everything that bounds the aggregates of one release.
 pub struct Bounds<'a> {
@@ -47,6 +47,14 @@ impl Bounds<'_> {
             Operation::Average(argument) => {
                 BoundedOperation::Average { argument: argument.clone(), range: finite(argument, ranges, "AVG")?, nullable: nullable(argument) }
             }
+            Operation::OfDistinct { value: _, total } => {
+                let name = match total {
+                    Total::Sum => "sum",
+                    Total::Average => "avg",
+                };
+                return Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
+                    .hint("Group by the value in a subquery and aggregate its groups, or ask COUNT(DISTINCT …)."));
+            }
             Operation::Variance { value, kind } => {
                 let range = finite(value, ranges, "VARIANCE or STDDEV")?;
                 BoundedOperation::Dispersion { argument: value.clone(), range, nullable: nullable(value), kind: Dispersion::Spread(*kind) }
@@ -65,13 +73,11 @@ impl Bounds<'_> {
                 BoundedOperation::Truth(*of)
             }
             Operation::Extreme { value, end } => self.ranked(value, Ranks::End(*end), "MIN or MAX")?,
-            Operation::Quantile { value, fractions, continuous: true } => {
-                self.ranked(exact(value), Ranks::Fractions(fractions.clone()), "PERCENTILE_CONT")?
+            Operation::Quantile { value, fractions, continuous, descending } => {
+                let ranks = Ranks::Fractions(if *descending { fractions.turned() } else { fractions.clone() });
+                if *continuous { self.ranked(exact(value), ranks, "PERCENTILE_CONT")? } else { self.ranked(value, ranks, "PERCENTILE_DISC")? }
             }
-            Operation::Quantile { value, fractions, continuous: false } => {
-                self.ranked(value, Ranks::Fractions(fractions.clone()), "PERCENTILE_DISC")?
-            }
-            Operation::Mode(value) => self.mode(value)?,
+            Operation::Mode { value, descending: _ } => self.mode(value)?,
         };
         Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
     }

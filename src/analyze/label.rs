@@ -9,7 +9,7 @@ use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Ranked, Relation, Scan, TableId, Window};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan, TableId, Window};
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,16 +87,20 @@ impl Labels<'_> {
             let ranges =
                 Ranges { policy: self.policy, columns: self.columns, computed: &computed, opaque: &self.opaque, conditions, excluded: Vec::new() };
             let rows = lineage.rows_per_unit;
-            if let Ranked::Neighbour { value, offset: _ } | Ranked::First(value) = &window.ranked {
+            if let Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } = &window.ranked {
                 check_shown(&inline(value, &computed), self.policy, self.columns)?;
             }
             let within = match &window.ranked {
                 Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank => Interval::new(1.0, rows as f64),
                 Ranked::Tile(count) => Interval::new(1.0, *count as f64),
-                Ranked::Neighbour { value, offset: _ } | Ranked::First(value) => ranges.of(value),
+                Ranked::PercentRank | Ranked::Share => Interval::new(0.0, 1.0),
+                Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => ranges.of(value),
                 Ranked::Aggregate(aggregate) => {
                     check_aggregate(aggregate, &computed, self.policy, self.columns)?;
-                    range(aggregate, rows, &ranges)
+                    let within = range(aggregate, rows, &ranges);
+                    // A frame may hold nobody.
+                    let counts = aggregate.operation == Operation::CountRows && window.frame.is_some();
+                    if counts { within.hull(Interval::point(0.0)) } else { within }
                 }
             };
             self.opaque.push((id, within));

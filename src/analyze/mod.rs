@@ -20,7 +20,7 @@ use crate::resolve::catalogue::Function;
 use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Node, Quantifier, Query, Relation, Release, Spread, TableId};
 use interval::Interval;
 use range::Ranges;
-use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables};
+use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables, told_by_unit};
 
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +60,10 @@ pub struct AnalyzedRelease {
     pub one_row_per_unit: bool,
     /// At most one row of a unit in each group, by a unique key (chooses a clip, replaces none).
     pub one_row_per_group: bool,
+    /// At most so many rows of a unit are in any group at all, by a unique key over listed values: no clip below so many rows can cut anything.
+    pub cells: Option<u64>,
+    /// All rows of a unit are in one group, since every key is a function of the unit.
+    pub one_group_per_unit: bool,
     /// Columns computed by derived tables.
     pub computed: Vec<(ColumnId, Expr)>,
     pub tables: Vec<TableId>,
@@ -256,9 +260,25 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
         holds_unique_key(&input, policy, |id| lineage.units.contains(&id) || is_key(id))
     };
     let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
+    let cells = if release.sets.is_empty() { rows::cells(&input, &lineage, policy, columns, &keys) } else { None };
+    let told = |(key, _): &(Expr, KeyRule)| told_by_unit(&input, &lineage, policy, &inline(key, &computed));
+    let one_group_per_unit = release.sets.is_empty() && keys.iter().all(told);
     let key_texts = release.keys.iter().map(|k| k.text.clone()).collect();
     let sets = release.sets.clone();
-    Ok(AnalyzedRelease { input, lineage, keys, sets, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
+    Ok(AnalyzedRelease {
+        input,
+        lineage,
+        keys,
+        sets,
+        key_texts,
+        aggregates,
+        one_row_per_unit,
+        one_row_per_group,
+        cells,
+        one_group_per_unit,
+        computed,
+        tables,
+    })
 }
 
 /// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own shape.

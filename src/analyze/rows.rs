@@ -1,8 +1,10 @@
 //! What holds for every row of a relation: definitions, conditions, NULLs of outer joins, tables read.
 
-use super::label::{Lineage, only_scan};
+use super::keys::KeyRule;
+use super::label::{Lineage, only_scan, unit_of};
+use crate::catalog::{Type, UniqueKey};
 use crate::policy::{Policy, Protection};
-use crate::resolve::{ColumnId, Expr, JoinKind, Relation, TableId};
+use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, TableId};
 
 /// Definitions of the columns that derived tables compute of the row alone.
 pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
@@ -79,6 +81,63 @@ pub(super) fn holds_unique_key(input: &Relation, policy: &Policy, holds: impl Fn
             id.is_some_and(&holds)
         })
     })
+}
+
+/// Most rows of one unit in all listed groups together: so many as the listed values of a unique key have combinations. `None` where no key proves it.
+///
+/// # Requires
+/// The statement leaves out rows whose keys are not listed.
+pub(super) fn cells(input: &Relation, lineage: &Lineage, policy: &Policy, columns: &[ColumnInfo], keys: &[(Expr, KeyRule)]) -> Option<u64> {
+    let scan = only_scan(input)?;
+    let table = &policy.tables[scan.table.0];
+    if !matches!(table.protection, Protection::Private(_)) {
+        return None;
+    }
+    // NULLs are unlike each other to an index.
+    let values = |id: ColumnId| {
+        let (_, rule) = keys.iter().find(|(key, _)| key.as_column() == Some(id))?;
+        let info = &columns[id.0 as usize];
+        let (table, at) = info.origin?;
+        let column = &policy.tables[table.0].columns[at];
+        // A clamp would make one key of two values.
+        let is_bare = match &column.data_type {
+            Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Uuid => column.bounds.is_none(),
+            Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => false,
+            Type::Char(_) | Type::Interval | Type::Other { .. } => false,
+        };
+        match rule {
+            KeyRule::Domain(values) if column.domain.is_some() && is_bare && !info.nullable => Some(values.len() as u64),
+            KeyRule::Domain(_) | KeyRule::Threshold => None,
+        }
+    };
+    let cells = |key: &UniqueKey| {
+        key.columns.iter().try_fold(1u64, |cells, name| {
+            let id = scan.columns[table.columns.iter().position(|c| &c.name == name)?];
+            if lineage.units.contains(&id) { Some(cells) } else { cells.checked_mul(values(id)?) }
+        })
+    };
+    table.unique_keys.iter().filter_map(cells).min()
+}
+
+/// The key is a function of the unit: it reads columns of tables whose primary key the unit is, as they stand in rows that hold that unit.
+pub(super) fn told_by_unit(input: &Relation, lineage: &Lineage, policy: &Policy, key: &Expr) -> bool {
+    let mut told = Vec::new();
+    unit_columns(input, lineage, policy, &mut told);
+    key.relations().is_empty() && key.columns().iter().all(|id| told.contains(id))
+}
+
+fn unit_columns(relation: &Relation, lineage: &Lineage, policy: &Policy, told: &mut Vec<ColumnId>) {
+    if let Relation::Scan(scan) = relation {
+        let table = &policy.tables[scan.table.0];
+        if let Some(unit) = unit_of(table)
+            && unit.is_primary_key
+            && unit.path.is_empty()
+            && table.columns.iter().zip(&scan.columns).any(|(column, id)| column.name == unit.column && lineage.units.contains(id))
+        {
+            told.extend(&scan.columns);
+        }
+    }
+    relation.inputs().into_iter().for_each(|input| unit_columns(input, lineage, policy, told));
 }
 
 /// One row a unit by construction: the last step groups by the unit alone, and nothing above it multiplies rows.

@@ -6,7 +6,7 @@ use super::range::Ranges;
 use crate::catalog::Type;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation, Spread};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation, Paired, Spread, Total};
 
 /// Refuses a key whose spelling among equal values is one row's choice.
 ///
@@ -55,9 +55,16 @@ pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr
         Operation::Extreme { value, end: _ } if !is_deterministic(&inline(value, computed), policy, columns) => {
             Err(Refusal::unsupported("MIN or MAX of a column whose collation takes unlike spellings for equal"))
         }
-        Operation::Extreme { value, end: _ } if matches!(value.data_type, Type::Char(_) | Type::Interval | Type::Other { .. }) => {
+        Operation::Extreme { value, end: _ } if is_unspelled(&value.data_type) => {
             let name = crate::resolve::literal::type_name(&value.data_type);
             Err(Refusal::unsupported(format!("MIN or MAX of a value of type {name}")))
+        }
+        Operation::Quantile { value, .. } | Operation::Mode { value, .. } if !is_deterministic(&inline(value, computed), policy, columns) => {
+            Err(Refusal::unsupported("a percentile or mode of a column whose collation takes unlike spellings for equal"))
+        }
+        Operation::Quantile { value, .. } | Operation::Mode { value, .. } if is_unspelled(&value.data_type) => {
+            let name = crate::resolve::literal::type_name(&value.data_type);
+            Err(Refusal::unsupported(format!("a percentile or mode of a value of type {name}")))
         }
         // Rows of such values are compared only where two are equal so far: whether that fails depends on them.
         Operation::Distinct(values) if has_uncompared(values) => {
@@ -65,10 +72,13 @@ pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr
         }
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_) => Ok(()),
         Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
-        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode(_) => {
-            Err(Refusal::unsupported("this aggregate within one group of rows"))
-        }
+        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode { .. } | Operation::OfDistinct { .. } => Ok(()),
     }
+}
+
+/// Equal values may be printed in unlike ways that nothing makes one of, or there is no order at all.
+fn is_unspelled(data_type: &Type) -> bool {
+    matches!(data_type, Type::Char(_) | Type::Interval | Type::Other { .. })
 }
 
 /// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips only.
@@ -78,22 +88,54 @@ pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> In
         // A group that nobody is in is no group.
         Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => Interval::new(0.0, rows),
-        Operation::Sum(value) => {
-            let one = ranges.of(value);
-            Interval::new(if one.lo < 0.0 { one.lo * rows } else { one.lo }, if one.hi > 0.0 { one.hi * rows } else { one.hi })
-        }
-        Operation::Average(value) | Operation::Extreme { value, end: _ } | Operation::Quantile { value, fractions: _, continuous: _ } => {
-            ranges.of(value)
-        }
+        Operation::Sum(value) => sum_of(ranges.of(value), rows),
+        Operation::OfDistinct { value, total: Total::Sum } => sum_of(ranges.of(value), rows),
+        Operation::Average(value) | Operation::OfDistinct { value, total: Total::Average } | Operation::Extreme { value, end: _ } => ranges.of(value),
+        Operation::Quantile { value, .. } | Operation::Mode { value, descending: _ } => ranges.of(value),
         Operation::Variance { value, kind } => {
             let one = ranges.of(value);
-            let spread = one.hi - one.lo;
+            let variance = Interval::new(0.0, most_variance(one));
             match kind {
-                Spread::VariancePopulation | Spread::VarianceSample => Interval::new(0.0, spread * spread),
-                Spread::DeviationPopulation | Spread::DeviationSample => Interval::new(0.0, spread),
+                Spread::VariancePopulation => variance,
+                // n / (n - 1) of it, from two rows on.
+                Spread::VarianceSample => Interval::new(0.0, 2.0 * variance.hi),
+                Spread::DeviationPopulation => Interval::new(0.0, variance.hi.sqrt()),
+                Spread::DeviationSample => Interval::new(0.0, (2.0 * variance.hi).sqrt()),
             }
         }
-        Operation::Paired { .. } | Operation::Mode(_) | Operation::Truth { .. } => Interval::ALL,
+        Operation::Paired { y, x, kind } => paired(ranges.of(y), ranges.of(x), rows, *kind),
+        Operation::Truth { .. } => Interval::ALL,
+    }
+}
+
+fn sum_of(one: Interval, rows: f64) -> Interval {
+    Interval::new(if one.lo < 0.0 { one.lo * rows } else { one.lo }, if one.hi > 0.0 { one.hi * rows } else { one.hi })
+}
+
+/// Values within an interval have at most this variance: a quarter of its width squared (Popoviciu 1935).
+fn most_variance(one: Interval) -> f64 {
+    let spread = one.hi - one.lo;
+    spread * spread / 4.0
+}
+
+/// Where a statistic of pairs lies; a slope may be anything.
+fn paired(y: Interval, x: Interval, rows: f64, kind: Paired) -> Interval {
+    // |cov(y, x)|^2 <= var(y) var(x).
+    let most = (most_variance(y) * most_variance(x)).sqrt();
+    // Nothing is known of a product of none with anything.
+    let most = if most.is_nan() { f64::INFINITY } else { most };
+    match kind {
+        Paired::CovariancePopulation => Interval::new(-most, most),
+        Paired::CovarianceSample => Interval::new(-2.0 * most, 2.0 * most),
+        Paired::Correlation => Interval::new(-1.0, 1.0),
+        Paired::Determination => Interval::new(0.0, 1.0),
+        Paired::Count => Interval::new(0.0, rows),
+        Paired::AverageX => x,
+        Paired::AverageY => y,
+        Paired::SquaresX => Interval::new(0.0, rows * most_variance(x)),
+        Paired::SquaresY => Interval::new(0.0, rows * most_variance(y)),
+        Paired::Products => Interval::new(-rows * most, rows * most),
+        Paired::Slope | Paired::Intercept => Interval::ALL,
     }
 }
 

@@ -8,6 +8,7 @@ mod failures;
 mod meter;
 mod middles;
 mod notice;
+mod plans;
 mod reuse;
 mod service;
 mod turns;
@@ -26,6 +27,7 @@ pub use notice::describe as describe_plan;
 pub use service::{Answer, Places, Service};
 
 use failures::Failures;
+use plans::{Asked, Plans};
 use turns::Turns;
 
 use crate::analyze::analyze;
@@ -54,6 +56,7 @@ pub struct Engine {
     failures: Arc<Failures>,
     turns: Arc<Turns>,
     meter: Arc<Meter>,
+    plans: Plans,
     server_version: String,
     database: String,
 }
@@ -75,7 +78,8 @@ impl Engine {
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, turns, meter) = Default::default();
-        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, server_version, database }
+        let plans = Plans::default();
+        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, plans, server_version, database }
     }
 
     /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
@@ -124,11 +128,11 @@ impl Engine {
         self.shadow.stop().await;
     }
 
-    /// Plans for a role as its accounts stand now. Free.
+    /// Plans for a role as its accounts stand now; the plan of a question like in everything is that question's. Free.
     ///
     /// # Errors
     /// As [`plan`]; 22023 for an epsilon above the policy's ceiling.
-    pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Plan, Balances), Error> {
+    pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let privacy = &self.policy.privacy;
         asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
@@ -137,7 +141,12 @@ impl Engine {
         let accounts = vec![standing(&balances.role), standing(&balances.owner)];
         let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
         let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
-        let plan = plan(query, &self.policy, &asker.search_path, &constants(asker, &self.policy), &terms)?;
+        let asked = Asked::new(query, &asker.search_path, constants(asker, &self.policy), terms);
+        if let Some(plan) = self.plans.find(&asked) {
+            return Ok((plan, balances));
+        }
+        let plan = Arc::new(plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms)?);
+        self.plans.keep(asked, &plan);
         Ok((plan, balances))
     }
 

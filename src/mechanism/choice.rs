@@ -13,7 +13,7 @@ pub enum Mechanism {
 }
 
 /// How one account stands: public facts only.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
     pub cap: Cap,
     /// Sum of all losses so far.

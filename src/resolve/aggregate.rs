@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::catalogue::AGGREGATES;
 use super::expression::Expressions;
 use super::literal::type_name;
-use super::operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
+use super::operation::{Aggregate, Distinct, End, Fractions, MILLIONTHS, Operation, Paired, Quantifier, Spread, Total};
 use super::scope::names_of;
 use super::tree::{Expr, Node};
 use crate::catalog::Type;
@@ -139,6 +139,12 @@ impl Call<'_> {
             },
             // The least and the greatest are the same with duplicates and without.
             "min" | "max" | "bool_and" | "bool_or" | "every" => self.plain(),
+            "sum" | "avg" => {
+                let value = self.single()?;
+                let given = value.data_type.clone();
+                let (total, result) = if self.name == "sum" { (Total::Sum, sum_type(&given)) } else { (Total::Average, mean_type(&given)) };
+                Ok((Operation::OfDistinct { value, total }, self.typed(result, &given)?))
+            }
             name => Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
                 .hint("Group by the value in a subquery and aggregate its groups, or ask COUNT(DISTINCT …).")),
         }
@@ -171,13 +177,11 @@ impl Call<'_> {
             (given, true) => return Err(no_such(self.name, given)),
             (given, false) => self.typed(sortable_type(given), given)?,
         };
-        // From the other end.
-        let fractions: Vec<u32> = fractions.into_iter().map(|f| if descending { MILLIONTHS - f } else { f }).collect();
         match (is_array, fractions.as_slice()) {
-            (false, [fraction]) => Ok((Operation::Quantile { value, fractions: Fractions::One(*fraction), continuous }, result)),
+            (false, [fraction]) => Ok((Operation::Quantile { value, fractions: Fractions::One(*fraction), continuous, descending }, result)),
             (true, [_, ..]) if fractions.len() <= FRACTIONS_MAX => {
                 let array = array_of(&result).ok_or_else(|| self.form())?;
-                Ok((Operation::Quantile { value, fractions: Fractions::Array(fractions), continuous }, array))
+                Ok((Operation::Quantile { value, fractions: Fractions::Array(fractions), continuous, descending }, array))
             }
             _ => Err(Refusal::unsupported(format!("{}() of no fraction, or of more than {FRACTIONS_MAX}", self.name))),
         }
@@ -187,9 +191,9 @@ impl Call<'_> {
         if !self.arguments.is_empty() {
             return Err(self.form());
         }
-        let (value, _) = self.ordered()?;
+        let (value, descending) = self.ordered()?;
         let result = value.data_type.clone();
-        Ok((Operation::Mode(value), result))
+        Ok((Operation::Mode { value, descending }, result))
     }
 
     /// The one value of WITHIN GROUP, and whether it runs downwards.
@@ -252,8 +256,6 @@ impl Call<'_> {
     }
 }
 
-/// Whole of a fraction.
-const MILLIONTHS: u32 = 1_000_000;
 /// Most quantiles of one call.
 const FRACTIONS_MAX: usize = 99;
 /// Aggregates of one plain argument.

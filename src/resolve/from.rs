@@ -220,9 +220,6 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         super::open::check_select(select)?;
-        if !select.named_window.is_empty() {
-            return Err(Refusal::unsupported("the WINDOW clause"));
-        }
         if super::query::is_aggregated(select) && !self.is_step(select, environment)? {
             return Err(Refusal::unsupported("a join or filter of private rows with grouped rows").hint("Aggregate once, over the joined rows."));
         }

@@ -9,6 +9,7 @@ mod correlated;
 mod cut;
 pub mod evaluate;
 mod expression;
+mod frame;
 mod from;
 mod grouping;
 mod harmless;
@@ -33,8 +34,8 @@ mod window;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
-pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
-pub use ranked::{Order, Ranked, Window};
+pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread, Total};
+pub use ranked::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
     TableId, aggregate_column, key_column, release_alias, view_alias,

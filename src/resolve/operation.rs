@@ -12,6 +12,11 @@ pub enum Operation {
     Distinct(Distinct),
     Sum(Expr),
     Average(Expr),
+    /// SUM(DISTINCT) and AVG(DISTINCT).
+    OfDistinct {
+        value: Expr,
+        total: Total,
+    },
     Variance {
         value: Expr,
         kind: Spread,
@@ -32,14 +37,25 @@ pub enum Operation {
         value: Expr,
         fractions: Fractions,
         continuous: bool,
+        descending: bool,
     },
-    /// MODE() WITHIN GROUP.
-    Mode(Expr),
+    /// MODE() WITHIN GROUP: of several as frequent ones the first in this order.
+    Mode {
+        value: Expr,
+        descending: bool,
+    },
     /// BOOL_AND (EVERY) and BOOL_OR of a boolean.
     Truth {
         value: Expr,
         of: Quantifier,
     },
+}
+
+/// What is made of unlike values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Total {
+    Sum,
+    Average,
 }
 
 /// Values that COUNT(DISTINCT …) tells apart.
@@ -89,14 +105,25 @@ pub enum Quantifier {
     Any,
 }
 
-/// Which quantiles: one, or an array of them. In millionths (a finer fraction is rounded), counted from the least value.
+/// Which quantiles: one, or an array of them. In millionths (a finer fraction is rounded), counted from where the order begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fractions {
     One(u32),
     Array(Vec<u32>),
 }
 
+/// Whole of a fraction.
+pub(super) const MILLIONTHS: u32 = 1_000_000;
+
 impl Fractions {
+    /// The same counted from the other end.
+    pub fn turned(&self) -> Self {
+        match self {
+            Self::One(fraction) => Self::One(MILLIONTHS - fraction),
+            Self::Array(fractions) => Self::Array(fractions.iter().map(|f| MILLIONTHS - f).collect()),
+        }
+    }
+
     /// Each fraction, in millionths.
     pub fn all(&self) -> &[u32] {
         match self {
@@ -111,11 +138,12 @@ impl Operation {
     pub fn arguments(&self) -> Vec<&Expr> {
         match self {
             Self::CountRows => Vec::new(),
-            Self::Count(value) | Self::Sum(value) | Self::Average(value) | Self::Mode(value) => vec![value],
+            Self::Count(value) | Self::Sum(value) | Self::Average(value) => vec![value],
+            Self::OfDistinct { value, total: _ } | Self::Mode { value, descending: _ } => vec![value],
             Self::Distinct(Distinct::Value(value)) => vec![value],
             Self::Distinct(Distinct::Row(values)) => values.iter().collect(),
             Self::Variance { value, kind: _ } | Self::Extreme { value, end: _ } | Self::Truth { value, of: _ } => vec![value],
-            Self::Quantile { value, fractions: _, continuous: _ } => vec![value],
+            Self::Quantile { value, fractions: _, continuous: _, descending: _ } => vec![value],
             Self::Paired { y, x, kind: _ } => vec![y, x],
         }
     }

@@ -4,12 +4,14 @@ use super::operation::{Aggregate, Operation};
 use super::tree::Expr;
 use crate::catalog::Type;
 
-/// One window call over its default frame. `analyze` adds the unit to the partition.
+/// One window call. `analyze` adds the unit to the partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
     pub ranked: Ranked,
     pub partition: Vec<Expr>,
     pub order: Vec<Order>,
+    /// `None` is the default: up to the last row that ties with this one, or all where nothing orders them.
+    pub frame: Option<Frame>,
     /// PostgreSQL's result type, but for floats that are added as numerics.
     pub data_type: Type,
 }
@@ -19,6 +21,9 @@ pub enum Ranked {
     RowNumber,
     Rank,
     DenseRank,
+    PercentRank,
+    /// CUME_DIST.
+    Share,
     /// NTILE of so many tiles.
     Tile(i64),
     /// LAG (below 0) and LEAD: the value that many rows on.
@@ -26,10 +31,54 @@ pub enum Ranked {
         value: Expr,
         offset: i64,
     },
-    /// FIRST_VALUE.
-    First(Expr),
-    /// Over the rows up to the last that ties with this one, or over all where nothing orders them.
+    /// The value at a place of the frame.
+    Placed {
+        value: Expr,
+        place: Position,
+    },
+    /// Over the rows of the frame.
     Aggregate(Aggregate),
+}
+
+/// FIRST_VALUE, LAST_VALUE and NTH_VALUE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    First,
+    Last,
+    /// From 1.
+    Nth(i64),
+}
+
+/// Which rows around the current one a call reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    pub mode: FrameMode,
+    pub start: Edge,
+    pub end: Edge,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameMode {
+    Rows,
+    Range,
+    Groups,
+}
+
+/// An end of a frame; offsets are constants, never negative, of the type that the frame's mode takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edge {
+    First,
+    Before(Expr),
+    Current,
+    After(Expr),
+    Last,
+}
+
+impl Frame {
+    /// Distances are measured in the ordering value itself.
+    pub fn measures(&self) -> bool {
+        self.mode == FrameMode::Range && [&self.start, &self.end].into_iter().any(|edge| matches!(edge, Edge::Before(_) | Edge::After(_)))
+    }
 }
 
 /// One term of ORDER BY.
@@ -44,8 +93,8 @@ impl Window {
     /// Every expression that it reads.
     pub fn reads(&self) -> Vec<&Expr> {
         let own = match &self.ranked {
-            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::Tile(_) => Vec::new(),
-            Ranked::Neighbour { value, offset: _ } | Ranked::First(value) => vec![value],
+            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_) => Vec::new(),
+            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => vec![value],
             Ranked::Aggregate(aggregate) => aggregate.reads(),
         };
         own.into_iter().chain(&self.partition).chain(self.order.iter().map(|o| &o.expr)).collect()
@@ -57,27 +106,34 @@ impl Window {
     /// Those of `map`.
     pub fn try_map<E>(self, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Self, E> {
         let ranked = match self.ranked {
-            other @ (Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::Tile(_)) => other,
+            other @ (Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_)) => other,
             Ranked::Neighbour { value, offset } => Ranked::Neighbour { value: map(value)?, offset },
-            Ranked::First(value) => Ranked::First(map(value)?),
+            Ranked::Placed { value, place } => Ranked::Placed { value: map(value)?, place },
             Ranked::Aggregate(Aggregate { operation, filter, data_type }) => {
-                let operation = match operation {
-                    Operation::Count(e) => Operation::Count(map(e)?),
-                    Operation::Sum(e) => Operation::Sum(map(e)?),
-                    Operation::Average(e) => Operation::Average(map(e)?),
-                    Operation::Variance { value, kind } => Operation::Variance { value: map(value)?, kind },
-                    Operation::Extreme { value, end } => Operation::Extreme { value: map(value)?, end },
-                    Operation::Truth { value, of } => Operation::Truth { value: map(value)?, of },
-                    Operation::Mode(e) => Operation::Mode(map(e)?),
-                    Operation::Quantile { value, fractions, continuous } => Operation::Quantile { value: map(value)?, fractions, continuous },
-                    Operation::Paired { y, x, kind } => Operation::Paired { y: map(y)?, x: map(x)?, kind },
-                    other @ (Operation::CountRows | Operation::Distinct(_)) => other,
-                };
+                let operation = mapped(operation, map)?;
                 Ranked::Aggregate(Aggregate { operation, filter: filter.map(&mut *map).transpose()?, data_type })
             }
         };
         let partition = self.partition.into_iter().map(&mut *map).collect::<Result<_, E>>()?;
         let order = self.order.into_iter().map(|o| Ok(Order { expr: map(o.expr)?, ..o })).collect::<Result<_, E>>()?;
-        Ok(Self { ranked, partition, order, data_type: self.data_type })
+        Ok(Self { ranked, partition, order, frame: self.frame, data_type: self.data_type })
     }
+}
+
+fn mapped<E>(operation: Operation, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Operation, E> {
+    Ok(match operation {
+        Operation::Count(e) => Operation::Count(map(e)?),
+        Operation::Sum(e) => Operation::Sum(map(e)?),
+        Operation::Average(e) => Operation::Average(map(e)?),
+        Operation::Variance { value, kind } => Operation::Variance { value: map(value)?, kind },
+        Operation::Extreme { value, end } => Operation::Extreme { value: map(value)?, end },
+        Operation::Truth { value, of } => Operation::Truth { value: map(value)?, of },
+        Operation::Paired { y, x, kind } => Operation::Paired { y: map(y)?, x: map(x)?, kind },
+        // No window call, as it was resolved.
+        other @ (Operation::CountRows
+        | Operation::Distinct(_)
+        | Operation::OfDistinct { .. }
+        | Operation::Mode { .. }
+        | Operation::Quantile { .. }) => other,
+    })
 }

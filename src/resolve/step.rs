@@ -7,7 +7,7 @@ use super::aggregate::{aggregate, aggregate_name};
 use super::catalogue::Function;
 use super::cut::is_distinct_rows;
 use super::expression::Expressions;
-use super::operation::{Aggregate, Operation};
+use super::operation::{Aggregate, Fractions, Operation, Paired, Total};
 use super::query::item_expr;
 use super::ranked::Window;
 use super::scope::{Named, Scope, name_of, names_of};
@@ -299,10 +299,16 @@ pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refus
         Operation::Sum(value) if is_float(&value) => (Operation::Sum(value.cast(numeric.clone())), numeric),
         Operation::Average(value) if is_float(&value) => (Operation::Average(value.cast(numeric.clone())), numeric),
         Operation::Variance { value, kind } if is_float(&value) => (Operation::Variance { value: value.cast(numeric.clone()), kind }, numeric),
-        Operation::Quantile { .. } | Operation::Mode(_) | Operation::Paired { .. } => {
-            return Err(Refusal::unsupported(format!("{name}() within one group of rows"))
-                .hint("COUNT, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, VARIANCE and STDDEV are computed within one unit's rows."));
+        Operation::OfDistinct { value, total: Total::Sum } if value.data_type == Type::Float4 => {
+            return Err(Refusal::unsupported(format!("{name}() of type real within one group of rows")).hint("Cast the value to double precision."));
         }
+        Operation::OfDistinct { value, total } if is_float(&value) => (Operation::OfDistinct { value: value.cast(numeric.clone()), total }, numeric),
+        Operation::Paired { y, x, kind } => (Operation::Paired { y: decimal(y), x: decimal(x), kind }, data_type),
+        Operation::Quantile { fractions: Fractions::Array(_), .. } => {
+            return Err(Refusal::unsupported(format!("{name}() of several fractions within one group of rows"))
+                .hint("Ask each fraction by a call of its own."));
+        }
+        other @ (Operation::Quantile { .. } | Operation::Mode { .. } | Operation::OfDistinct { .. }) => (other, data_type),
         other @ (Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_)) => {
             (other, data_type)
         }
@@ -311,8 +317,17 @@ pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refus
     Ok(Aggregate { operation, filter, data_type })
 }
 
+/// The value as a numeric, without a detour over float8.
+fn decimal(value: Expr) -> Expr {
+    match value.node {
+        Node::Cast(inner) if matches!(inner.data_type, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)) => inner.cast(Type::Numeric(None)),
+        node => Expr { node, data_type: value.data_type }.cast(Type::Numeric(None)),
+    }
+}
+
 fn is_count(operation: &Operation) -> bool {
-    matches!(operation, Operation::CountRows | Operation::Count(_) | Operation::Distinct(_))
+    let counts_pairs = matches!(operation, Operation::Paired { kind: Paired::Count, .. });
+    counts_pairs || matches!(operation, Operation::CountRows | Operation::Count(_) | Operation::Distinct(_))
 }
 
 /// A column that no table holds.
@@ -320,8 +335,16 @@ pub(super) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
     ColumnInfo { name: name.to_owned(), data_type: data_type.clone(), nullable, origin: None }
 }
 
+/// A relation for each order: what one order made of equal rows tells them apart in the next, so that no two orders break one tie in two ways.
 fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
-    if columns.is_empty() { relation } else { Relation::Window { input: Box::new(relation), columns } }
+    let mut relation = relation;
+    let mut rest = columns;
+    while let Some((_, first)) = rest.first().cloned() {
+        let (alike, others) = rest.into_iter().partition(|(_, window)| window.partition == first.partition && window.order == first.order);
+        relation = Relation::Window { input: Box::new(relation), columns: alike };
+        rest = others;
+    }
+    relation
 }
 
 pub(super) fn computing(relation: Relation, columns: Vec<(ColumnId, Expr)>) -> Relation {

@@ -5,8 +5,9 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name};
 use super::expression::plain_arguments;
+use super::frame::{Over, framed, over, placed_frame};
 use super::operation::Operation;
-use super::ranked::{Order, Ranked, Window};
+use super::ranked::{Order, Position, Ranked, Window};
 use super::scope::{Named, names_of};
 use super::step::{computing, exact, made};
 use super::subquery::{Given, Place};
@@ -36,14 +37,7 @@ impl Resolver<'_> {
     /// One window call, and the type that PostgreSQL gives it.
     fn window(&mut self, function: &ast::Function, select: &ast::Select, place: Place<'_>, given: &Given) -> Result<(Window, Type), Refusal> {
         let name = names_of(&function.name)?.pop().unwrap_or_default();
-        let Some(ast::WindowType::WindowSpec(ast::WindowSpec { window_name: None, partition_by, order_by, window_frame })) = &function.over else {
-            return Err(Refusal::unsupported("a named window over private rows").hint("Write OVER (PARTITION BY …) where it is used."));
-        };
-        if window_frame.is_some() {
-            return Err(
-                Refusal::unsupported("a window frame over private rows").hint("The default frame is answered: leave ROWS, RANGE or GROUPS out.")
-            );
-        }
+        let Over { partition_by, order_by, frame } = over(function, select)?;
         if !self.determines_unit(partition_by, select, place.environment)? {
             let unit = &self.policy.privacy.unit;
             return Err(Refusal::unsupported(format!("a window over rows of more than one {unit}"))
@@ -53,9 +47,9 @@ impl Resolver<'_> {
         let expressions = self.expressions_at(place, given);
         let partition = partition_by.iter().map(|e| expressions.value(e)).collect::<Result<_, _>>()?;
         let order = orders(order_by, &expressions)?;
-        let call = |ranked: Ranked, data_type: Type| Window { ranked, partition, order, data_type };
+        let frame = frame.map(|frame| framed(frame, &order, &expressions)).transpose()?.flatten();
         let is_plain = function.filter.is_none() && function.within_group.is_empty() && function.null_treatment.is_none();
-        let positional = matches!(name.as_str(), "row_number" | "rank" | "dense_rank" | "ntile" | "lag" | "lead" | "first_value");
+        let positional = POSITIONAL.contains(&name.as_str());
         if positional && !is_plain {
             return Err(Refusal::unsupported(format!("this form of {name}()")));
         }
@@ -63,20 +57,24 @@ impl Resolver<'_> {
             let over_rows = ast::Function { over: None, ..function.clone() };
             if aggregate_name(&over_rows).is_none() {
                 return Err(Refusal::unsupported(format!("the window function {name}()"))
-                    .hint("ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE and aggregates are answered within one unit's rows."));
+                    .hint("ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates are answered within one unit's rows."));
             }
             let found = aggregate(&over_rows, &expressions)?;
-            if matches!(found.operation, Operation::Distinct(_)) {
-                return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "DISTINCT is not implemented for window functions"));
-            }
+            check_window_aggregate(&found.operation, &function.args, &name)?;
             let result = found.data_type.clone();
             let exact = exact(found, &name)?;
             let data_type = exact.data_type.clone();
-            return Ok((call(Ranked::Aggregate(exact), data_type), result));
+            return Ok((Window { ranked: Ranked::Aggregate(exact), partition, order, frame, data_type }, result));
         }
         let arguments = plain_arguments(&function.args, &name)?.into_iter().map(|e| expressions.value(e)).collect::<Result<Vec<_>, _>>()?;
         let (ranked, data_type) = positional_call(&name, arguments)?;
-        Ok((call(ranked, data_type.clone()), data_type))
+        let frame = match &ranked {
+            Ranked::Placed { value: _, place } => placed_frame(*place, frame, &name)?,
+            // PostgreSQL reads no frame for these.
+            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_) => None,
+            Ranked::Neighbour { .. } | Ranked::Aggregate(_) => None,
+        };
+        Ok((Window { ranked, partition, order, frame, data_type: data_type.clone() }, data_type))
     }
 
     /// DISTINCT ON: the first row of each combination of its keys.
@@ -104,7 +102,7 @@ impl Resolver<'_> {
             return Err(Refusal::new("42P10", "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"));
         }
         let id = self.new_column(made("row_number", &Type::Int8, false));
-        let window = Window { ranked: Ranked::RowNumber, partition, order, data_type: Type::Int8 };
+        let window = Window { ranked: Ranked::RowNumber, partition, order, frame: None, data_type: Type::Int8 };
         let relation = Relation::Window { input: Box::new(relation), columns: vec![(id, window)] };
         let one = Expr::literal(Some(Scalar::Int(1)), Type::Int8);
         let first = Expr::call(super::catalogue::Function::Equal, vec![Expr::column(id, Type::Int8), one], Type::Bool);
@@ -112,6 +110,25 @@ impl Resolver<'_> {
         let (items, named) = self.items(select, place.scope, &given, None)?;
         Ok((computing(relation, items), named))
     }
+}
+
+/// Window functions that are no aggregates.
+const POSITIONAL: &[&str] =
+    &["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"];
+
+/// What PostgreSQL has over groups alone.
+fn check_window_aggregate(operation: &Operation, arguments: &ast::FunctionArguments, name: &str) -> Result<(), Refusal> {
+    let is_distinct = matches!(
+        arguments,
+        ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: Some(ast::DuplicateTreatment::Distinct), .. })
+    );
+    if is_distinct {
+        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "DISTINCT is not implemented for window functions"));
+    }
+    if matches!(operation, Operation::Quantile { .. } | Operation::Mode { .. }) {
+        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("OVER is not supported for ordered-set aggregate {name}")));
+    }
+    Ok(())
 }
 
 fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), Refusal> {
@@ -131,9 +148,16 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), R
             let data_type = value.data_type.clone();
             (Ranked::Neighbour { value, offset: if name == "lag" { -offset } else { offset } }, data_type)
         }
-        ("first_value", Some(value), None, _) => {
+        ("percent_rank", None, ..) => (Ranked::PercentRank, Type::Float8),
+        ("cume_dist", None, ..) => (Ranked::Share, Type::Float8),
+        ("first_value" | "last_value", Some(value), None, _) => {
             let data_type = value.data_type.clone();
-            (Ranked::First(value), data_type)
+            let place = if name == "first_value" { Position::First } else { Position::Last };
+            (Ranked::Placed { value, place }, data_type)
+        }
+        ("nth_value", Some(value), Some(nth), None) => {
+            let data_type = value.data_type.clone();
+            (Ranked::Placed { value, place: Position::Nth(constant(&nth, 1)?) }, data_type)
         }
         _ => return Err(form()),
     };

@@ -30,9 +30,11 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
         lines.push(format!("  Grouping sets: {}; each counts towards what one {unit} adds", sets.join(", ")));
     }
     words.tree(&release.input, 1, &mut lines);
+    let within_clip = plan.price().is_some_and(|price| price.within_clip);
     lines.push(match (release.one_row_per_unit, release.one_row_per_group) {
         (true, _) if crate::analyze::only_scan(&release.input).is_some() => format!("  Rows: one per {unit} (primary key); one pass"),
         (true, _) => format!("  Rows: one per {unit} (grouped by it); one pass"),
+        (false, _) if within_clip => format!("  Rows: one per {unit} in a group (unique key over listed values); one pass"),
         (false, true) => {
             format!("  Rows: at most {} per {unit}, one in a group (unique key chooses the clip); clipped", release.lineage.rows_per_unit)
         }

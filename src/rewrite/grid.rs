@@ -73,7 +73,7 @@ impl Grid {
         let stride = sql::number(&self.stride.to_string());
         let offset = match &self.scale {
             Scale::Lattice { lattice, data_type: _ } => {
-                sql::binary(integer(value, lattice, false, expressions)?, B::Minus, sql::number(&self.lower.to_string()))
+                sql::binary(integer(value, lattice, false, &Type::Int8, expressions)?, B::Minus, sql::number(&self.lower.to_string()))
             }
             Scale::Days => sql::binary(sql::nested(within(&expressions.emit(value)?.0)), B::Minus, start()),
             Scale::Microseconds => {

@@ -95,8 +95,8 @@ impl Lattice {
         self.lower + self.upper
     }
 
-    /// The row's integer: clipped first, so that nothing after it can fail; NULL stays NULL.
-    pub fn sql(&self, value: ast::Expr, is_clipped: bool, data_type: &Type) -> ast::Expr {
+    /// The row's integer, of a type that holds it: clipped first, so that nothing after it can fail; NULL stays NULL.
+    pub fn sql(&self, value: ast::Expr, is_clipped: bool, data_type: &Type, integer: &Type) -> ast::Expr {
         let clipped = if is_clipped { value } else { clamped(&value, bound(self.bounds.lo, data_type), bound(self.bounds.hi, data_type)) };
         let is_float = matches!(data_type, Type::Float4 | Type::Float8);
         let is_integer = integer_range(data_type).is_some();
@@ -104,7 +104,8 @@ impl Lattice {
             Step::Decimal(0) if is_integer => clipped,
             Step::Decimal(n) => {
                 let factor = sql::number(&format!("1{}", "0".repeat(n as usize)));
-                sql::call("round", vec![sql::binary(sql::nested(clipped), B::Multiply, factor)])
+                // The cast rounds.
+                sql::binary(sql::nested(clipped), B::Multiply, factor)
             }
             Step::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
@@ -115,10 +116,10 @@ impl Lattice {
             }
             Step::Binary(k) => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Numeric(None));
-                sql::call("round", vec![sql::binary(sql::nested(sql::cast(clipped, &Type::Numeric(None))), B::Multiply, factor)])
+                sql::binary(sql::nested(sql::cast(clipped, &Type::Numeric(None))), B::Multiply, factor)
             }
         };
-        sql::cast(scaled, &Type::Int8)
+        if data_type == integer && self.step == Step::Decimal(0) { scaled } else { sql::cast(scaled, integer) }
     }
 }
 

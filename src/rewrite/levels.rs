@@ -3,6 +3,7 @@
 use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
+use super::clip::Clip;
 use super::expression::Expressions;
 use super::ground::{Ground, ground};
 use super::lattice::Lattice;
@@ -30,6 +31,8 @@ pub struct Levels<'a> {
     pub mechanism: Mechanism,
     /// Most groups of a unit, kept by hash; enforced where keys are released by threshold.
     pub groups_per_unit: Option<u32>,
+    /// Nobody's vector is longer than the clip, by the catalog.
+    pub within_clip: bool,
 }
 
 impl Levels<'_> {
@@ -38,43 +41,46 @@ impl Levels<'_> {
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
         let Ground { from, condition, cells, keys, unit } = ground(self.release, self.policy, self.columns, flat)?;
         let expressions = Expressions { cells: &cells, relations: None };
-        let one_row = self.release.one_row_per_unit;
-        let flat = one_row && self.release.sets.is_empty();
+        let clip = (!self.within_clip).then(|| Clip::new(self.clip, self.weights, self.mechanism));
+        let flat = clip.is_none() && self.release.sets.is_empty();
         // The last level prints everything as text; here that is this one.
         let shown = |expr: ast::Expr| if flat { sql::cast(expr, &Type::Text) } else { expr };
         let mut projection: Vec<ast::SelectItem> = Vec::new();
-        if !one_row {
+        if clip.is_some() {
             projection.push(sql::aliased(unit, "u"));
         }
         projection.extend(keys.iter().enumerate().map(|(i, k)| sql::aliased(shown(k.clone()), &format!("k{i}"))));
         let grouped = positions(1, projection.len());
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            projection.push(sql::aliased(shown(self.partial(coordinate, &expressions)?), &format!("v{i}")));
+            let partial = self.partial(coordinate, &expressions)?;
+            let partial = clip.iter().fold(partial, |partial, clip| clip.clamped(i, partial));
+            projection.push(sql::aliased(shown(partial), &format!("v{i}")));
         }
         let finest = sql::select(projection, vec![from], condition, grouped);
-        Ok(match (one_row, flat) {
-            (true, true) => finest,
-            (true, false) => self.printed(self.rolled(finest)),
-            (false, _) => self.summed(self.normed(self.capped(self.rolled(finest)))),
+        Ok(match clip {
+            None if flat => finest,
+            None => self.printed(self.rolled(finest, None)),
+            Some(clip) => self.summed(&clip, self.normed(&clip, self.capped(self.rolled(finest, Some(&clip))))),
         })
     }
 
     /// Between levels 1 and 2: every grouping set's groups from those of all keys. Parts of one unit in one group of a set add up; its presence stays one.
-    fn rolled(&self, finest: ast::Query) -> ast::Query {
+    fn rolled(&self, finest: ast::Query, clip: Option<&Clip>) -> ast::Query {
         if self.release.sets.is_empty() {
             return finest;
         }
         let (groups, from) = over_sets(self.release, finest);
         let mut projection: Vec<ast::SelectItem> = Vec::new();
-        if !self.release.one_row_per_unit {
+        if clip.is_some() {
             projection.push(sql::aliased(sql::column("g", "u"), "u"));
         }
         projection.extend(groups);
         let grouped = positions(1, projection.len());
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let is_presence = matches!(coordinate, Partial::Units { .. }) && !self.release.one_row_per_unit;
+            let is_presence = matches!(coordinate, Partial::Units { .. }) && clip.is_some();
             let together = if is_presence { "max" } else { "sum" };
-            projection.push(sql::aliased(sql::aggregate(together, Some(sql::column("g", &format!("v{i}"))), None), &format!("v{i}")));
+            let total = sql::aggregate(together, Some(sql::column("g", &format!("v{i}"))), None);
+            projection.push(sql::aliased(clip.iter().fold(total, |total, clip| clip.clamped(i, total)), &format!("v{i}")));
         }
         sql::select(projection, from, None, grouped)
     }
@@ -105,7 +111,8 @@ impl Levels<'_> {
                 let twice = sql::binary(sql::number("2"), B::Multiply, met);
                 Ok(sql::binary(twice, B::Minus, sql::aggregate("count", None, None)))
             }
-            Partial::Units { mask } if self.release.one_row_per_unit => rows(mask),
+            // One row of a unit in a group: as many units as rows.
+            Partial::Units { mask } if self.within_clip => rows(mask),
             Partial::Units { mask: Mask { filter: None, not_null: None } } => Ok(sql::number("1")),
             Partial::Units { mask } => {
                 let any = sql::binary(rows(mask)?, B::Gt, sql::number("0"));
@@ -120,32 +127,29 @@ impl Levels<'_> {
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
             Partial::Values { filter, value, lattice, centred } => {
-                let integer = integer(value, lattice, *centred, expressions)?;
-                self.summed_over(integer, coordinate, filter.as_ref(), expressions)
+                // Twice it and its centre fit in four bytes.
+                let data_type = if lattice.magnitude() < 1 << 29 { Type::Int4 } else { Type::Int8 };
+                let integer = integer(value, lattice, *centred, &data_type, expressions)?;
+                let integer = if data_type == Type::Int4 { integer } else { narrowed(integer, coordinate) };
+                self.summed_over(integer, filter.as_ref(), expressions)
             }
             Partial::Lacks { filter, value, lattice } => {
-                let distance = integer(value, lattice, true, expressions)?;
+                let distance = integer(value, lattice, true, &Type::Int8, expressions)?;
                 let most = sql::number(&(u128::from(lattice.spread()).pow(2)).to_string());
                 let lacks = sql::binary(most, B::Minus, sql::binary(distance.clone(), B::Multiply, distance));
-                self.summed_over(divided(lacks, lattice.divisor_with(lattice)), coordinate, filter.as_ref(), expressions)
+                let lacks = divided(lacks, lattice.divisor_with(lattice));
+                self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
             }
             Partial::Products { filter, y: (y, y_lattice), x: (x, x_lattice) } => {
-                let product = sql::binary(integer(y, y_lattice, true, expressions)?, B::Multiply, integer(x, x_lattice, true, expressions)?);
-                self.summed_over(divided(product, y_lattice.divisor_with(x_lattice)), coordinate, filter.as_ref(), expressions)
+                let wide = |value, lattice| integer(value, lattice, true, &Type::Int8, expressions);
+                let product = divided(sql::binary(wide(y, y_lattice)?, B::Multiply, wide(x, x_lattice)?), y_lattice.divisor_with(x_lattice));
+                self.summed_over(narrowed(product, coordinate), filter.as_ref(), expressions)
             }
         }
     }
 
     /// The sum of a row's integer over the rows of a filter; 0 over none.
-    fn summed_over(
-        &self,
-        integer: ast::Expr,
-        coordinate: &Partial,
-        filter: Option<&Expr>,
-        expressions: &Expressions<'_>,
-    ) -> Result<ast::Expr, Refusal> {
-        let narrow = coordinate.magnitude() < 1 << 31;
-        let integer = if narrow { sql::cast(integer, &Type::Int4) } else { integer };
+    fn summed_over(&self, integer: ast::Expr, filter: Option<&Expr>, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
         let filter = filter.map(|f| expressions.condition(f)).transpose()?;
         Ok(sql::call("coalesce", vec![sql::aggregate("sum", Some(integer), filter), sql::number("0")]))
     }
@@ -172,54 +176,47 @@ impl Levels<'_> {
         unit.into_iter().chain(keys).chain(values).map(|name| ast::SelectItem::UnnamedExpr(sql::bare(&name))).collect()
     }
 
-    /// Level 2: the norm of the unit's whole vector, over all its groups.
-    fn normed(&self, groups: ast::Query) -> ast::Query {
-        let terms = self.weights.iter().enumerate().map(|(i, weight)| {
-            let value = sql::cast(sql::bare(&format!("v{i}")), &Type::Numeric(None));
-            let weighted = sql::binary(value, B::Multiply, sql::number(&weight.to_string()));
-            match self.mechanism {
-                Mechanism::Gaussian => sql::binary(weighted.clone(), B::Multiply, weighted),
-                Mechanism::Laplace => sql::call("abs", vec![weighted]),
-            }
-        });
-        let norm = terms.reduce(|a, b| sql::binary(a, B::Plus, b)).unwrap_or_else(|| sql::number("0"));
-        let norm = if group_columns(self.release).is_empty() { norm } else { sql::over("sum", vec![norm], sql::bare("u"), Vec::new()) };
+    /// Level 2: the norm of the unit's whole vector, over all its groups, where it is above the clip.
+    fn normed(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
+        let values: Vec<ast::Expr> = (0..self.coordinates.len()).map(|i| sql::bare(&format!("v{i}"))).collect();
+        let own = clip.norm(&values);
+        let is_whole = self.release.one_group_per_unit || group_columns(self.release).is_empty();
+        let norm = if is_whole { own } else { sql::over("sum", vec![own], sql::bare("u"), Vec::new()) };
         let mut projection = self.carried(false);
-        projection.push(sql::aliased(norm, "n"));
-        sql::select(projection, vec![sql::tables(sql::derived(groups, "p"))], None, Vec::new())
+        projection.push(sql::aliased(clip.excess(norm), "n"));
+        let level = sql::select(projection, vec![sql::tables(sql::derived(groups, "p"))], None, Vec::new());
+        // Else PostgreSQL would put the norm's text wherever the next level reads it.
+        if is_whole { sql::computed_once(level) } else { level }
     }
 
     /// Level 3: one factor for the unit's whole vector where its norm is above the clip, in exact integers; then sums per group.
-    fn summed(&self, normed: ast::Query) -> ast::Query {
-        let (limit, divisor) = match self.mechanism {
-            // floor(sqrt(n)) + 1 is above the norm, whatever numeric's square root rounds to.
-            Mechanism::Gaussian => {
-                (self.clip * self.clip, sql::binary(sql::call("floor", vec![sql::call("sqrt", vec![sql::bare("n")])]), B::Plus, sql::number("1")))
-            }
-            Mechanism::Laplace => (self.clip.clone(), sql::bare("n")),
-        };
-        let above = || sql::binary(sql::bare("n"), B::Gt, sql::number(&limit.to_string()));
+    fn summed(&self, clip: &Clip, normed: ast::Query) -> ast::Query {
         let groups = group_columns(self.release);
         let mut projection: Vec<ast::SelectItem> = groups.iter().map(|name| sql::aliased(sql::cast(sql::bare(name), &Type::Text), name)).collect();
         for (i, refine) in self.refine.iter().enumerate() {
-            let value = sql::cast(sql::bare(&format!("v{i}")), &Type::Numeric(None));
-            let refined = sql::binary(value, B::Multiply, sql::number(&(BigUint::from(1u8) << *refine).to_string()));
-            let scaled = sql::call("div", vec![sql::binary(refined.clone(), B::Multiply, sql::number(&self.clip.to_string())), divisor.clone()]);
-            let clipped = sql::case(vec![(above(), scaled)], Some(refined));
-            let total = sql::call("coalesce", vec![sql::aggregate("sum", Some(clipped), None), sql::number("0")]);
-            projection.push(sql::aliased(sql::cast(total, &Type::Text), &format!("v{i}")));
+            let refined = BigUint::from(1u8) << *refine;
+            let value = || sql::bare(&format!("v{i}"));
+            let sum = |of: ast::Expr, rows: ast::Expr| sql::call("coalesce", vec![sql::aggregate("sum", Some(of), Some(rows)), sql::number("0")]);
+            let whole = sql::binary(sum(value(), sql::is_null(sql::bare("n"))), B::Multiply, sql::number(&refined.to_string()));
+            let cut = sum(clip.factor(value(), &refined, sql::bare("n")), sql::is_not_null(sql::bare("n")));
+            projection.push(sql::aliased(sql::cast(sql::binary(whole, B::Plus, cut), &Type::Text), &format!("v{i}")));
         }
         let keys = groups.iter().map(|name| sql::column("s", name)).collect();
         sql::select(projection, vec![sql::tables(sql::derived(normed, "s"))], None, keys)
     }
 }
 
-/// A row's integer as bigint: clipped, on the value's lattice, centred (`2 q - (lower + upper)`) or plain; NULL stays NULL.
-pub(super) fn integer(value: &Expr, lattice: &Lattice, centred: bool, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+/// In four bytes where a row's integer fits: they add up in eight, and eight in a numeric.
+fn narrowed(integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
+    if coordinate.magnitude() < 1 << 31 { sql::cast(integer, &Type::Int4) } else { integer }
+}
+
+/// A row's integer, of a type that holds twice it: clipped, on the value's lattice, centred (`2 q - (lower + upper)`) or plain; NULL stays NULL.
+pub(super) fn integer(value: &Expr, lattice: &Lattice, centred: bool, data_type: &Type, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
     let (emitted, range) = expressions.emit(value)?;
     // A bare bounded column carries exactly this clip already.
     let is_clipped = value.as_column().is_some() && range == lattice.bounds && expressions.cells[&value.columns()[0]].clamp.is_some();
-    let integer = lattice.sql(emitted, is_clipped, &value.data_type);
+    let integer = lattice.sql(emitted, is_clipped, &value.data_type, data_type);
     if !centred {
         return Ok(integer);
     }

@@ -3,6 +3,7 @@
 mod aim;
 mod calendar;
 mod cast;
+mod clip;
 mod constants;
 mod curve;
 mod describe;
@@ -15,6 +16,7 @@ mod lattice;
 mod levels;
 mod norm;
 mod operator;
+mod pairs;
 mod part;
 mod partials;
 mod parts;
@@ -283,7 +285,7 @@ fn rewrite_release(
         keys,
         sets: release.sets.clone(),
         coordinates,
-        refined: !release.one_row_per_unit,
+        refined: true,
         measures,
         outputs,
         uncertainties: Vec::new(),
@@ -297,7 +299,8 @@ fn rewrite_release(
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
         let price = price::price(release, &plan.coordinates, policy, terms, share)?;
-        plan.sql = Some(emission.vector(&plan.coordinates, &price, &price.bounding())?);
+        plan.sql = Some(sql::print(&emission.vector(&plan.coordinates, &price, &price.bounding())?)?);
+        plan.refined = !price.within_clip;
         plan.price = Some(price);
     }
     for question in questions {
@@ -326,7 +329,7 @@ impl Emission<'_> {
             .emit(&self.release.input)
     }
 
-    fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<String, Refusal> {
+    fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<ast::Query, Refusal> {
         let levels = levels::Levels {
             release: self.release,
             policy: self.policy,
@@ -337,18 +340,16 @@ impl Emission<'_> {
             refine: &bounding.refine,
             mechanism: bounding.mechanism,
             groups_per_unit: price.groups_per_unit,
+            within_clip: price.within_clip,
         };
-        let statement = levels.statement(self.flat()?)?;
-        self.printed(statement)
+        let mut statement = levels.statement(self.flat()?)?;
+        self.constants = constants::numbered(&mut statement, std::mem::take(&mut self.constants));
+        Ok(statement)
     }
 
     fn part(&mut self, question: &Question) -> Result<String, Refusal> {
         let ground = ground::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
-        let statement = question.statement(self.release, ground)?;
-        self.printed(statement)
-    }
-
-    fn printed(&mut self, mut statement: ast::Query) -> Result<String, Refusal> {
+        let mut statement = question.statement(self.release, ground)?;
         self.constants = constants::numbered(&mut statement, std::mem::take(&mut self.constants));
         sql::print(&statement)
     }
@@ -402,10 +403,11 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
 /// matter.
 fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, price: &Price) -> Result<[u8; 32], Refusal> {
     let release = emission.release;
-    let sql = emission.vector(&plan.coordinates, price, &price.no_bounding())?;
+    let statement = emission.vector(&plan.coordinates, price, &price.no_bounding())?;
     let mut digest = Sha256::new();
     digest.update(emission.policy.version.as_bytes());
-    digest.update(sql.as_bytes());
+    // Never run, so that nobody need parse it again.
+    digest.update(crate::parse::with_room(|| statement.to_string()).as_bytes());
     let Lineage { rows_per_unit, .. } = &release.lineage;
     let bounded = (rows_per_unit, release.one_row_per_unit, release.one_row_per_group, price.groups_per_unit);
     digest.update(format!("{:?} {:?} {:?} {bounded:?} {:?}", plan.keys, plan.sets, plan.measures, plan.parts).as_bytes());

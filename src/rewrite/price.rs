@@ -2,6 +2,7 @@
 
 use num_bigint::BigUint;
 
+use super::clip::roomy;
 use super::norm::{norms, weights};
 use super::partials::Partial;
 use super::parts::{PartKind, Question, ROW_WEIGHT};
@@ -17,7 +18,7 @@ use crate::refusal::{Refusal, sqlstate};
 const THRESHOLD_DELTA: f64 = 1e-11;
 
 /// What a query may spend, and who pays: public facts, read from the policy, the session and the ledger.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     /// Epsilon of the whole statement, in (0, policy's maximum].
     pub epsilon: f64,
@@ -41,6 +42,8 @@ pub struct Price {
     pub threshold: Option<(usize, i128)>,
     /// Most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
+    /// The catalog proves that nobody's vector is longer than the clip: none is emitted.
+    pub within_clip: bool,
     pub loss: Loss,
     /// The L2 bound, also where the mechanism takes the L1 bound: tells questions apart that bound a unit otherwise.
     l2: BigUint,
@@ -69,11 +72,11 @@ impl Price {
 /// Prices a release; `share` is how many releases split the statement's epsilon.
 ///
 /// # Guarantee
-/// With the clip enforced by the emitted levels (or proved by the primary key), adding noise from `calibrated` to every coordinate of every group costs at
+/// With the clip enforced by the emitted levels (or proved by a key of the catalog), adding noise from `calibrated` to every coordinate of every group costs at
 /// most `loss`, for neighbours that differ in all rows of one unit.
 ///
 /// # Requires
-/// `release.one_row_per_unit` is proved by the catalog, and its fingerprint is checked in the transaction that runs the statement.
+/// `release.one_row_per_unit`, `cells` and `one_group_per_unit` are proved by the catalog, and its fingerprint is checked in the transaction that runs the statement.
 ///
 /// # Reference
 /// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last step below the boundary is always that exact clip, so
@@ -81,15 +84,22 @@ impl Price {
 pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy, terms: &Terms, share: usize) -> Result<Price, Refusal> {
     let groups = groups(release, policy, &terms.wishes);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
-    let (l2, l1) = clips(release, coordinates, &weights, groups);
+    let within_clip = release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
+    let (mut l2, mut l1) = clips(release, coordinates, &weights, groups);
+    if !within_clip {
+        l2 = roomy(&l2, Mechanism::Gaussian, coordinates.len(), groups);
+        l1 = roomy(&l1, Mechanism::Laplace, coordinates.len(), groups);
+    }
     let keyed = release.is_thresholded();
     if keyed && is_pure(terms) {
         return Err(Refusal::unsupported("GROUP BY a column without declared values under pure accounting")
             .hint("Ask the data owner to declare the column's values."));
     }
     let mut price = noise((l2, l1), weights, terms, share)?;
+    price.within_clip = within_clip;
     if keyed {
-        release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX), release.one_row_per_unit)?;
+        release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX))?;
+        price.groups_per_unit = price.groups_per_unit.filter(|_| !release.one_row_per_unit && !release.one_group_per_unit);
     }
     Ok(price)
 }
@@ -169,11 +179,11 @@ fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, terms: &Terms, sha
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| out_of_reach())?;
     let accuracy = mu.map_or(epsilon.to_f64(), |mu| mu.to_f64());
-    Ok(Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, loss, l2, accuracy })
+    Ok(Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, within_clip: false, loss, l2, accuracy })
 }
 
 /// Adds the threshold on the number of units present, with its delta.
-fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32, one_row_per_unit: bool) -> Result<(), Refusal> {
+fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32) -> Result<(), Refusal> {
     // Down, and the same number in threshold and charge: then all 500 keyed releases of the default share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
     let presence = coordinates.iter().position(|c| matches!(c, Partial::Units { mask } if mask.filter.is_none() && mask.not_null.is_none()));
@@ -181,7 +191,7 @@ fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32, one_row
     let counted = Presence { clip: &price.clip, weight: &price.weights[presence], height: 1 };
     let pass_at = threshold(&counted, price.calibrated[presence], delta, groups).map_err(|_| out_of_reach())?;
     price.threshold = Some((presence, pass_at));
-    price.groups_per_unit = (!one_row_per_unit).then_some(groups);
+    price.groups_per_unit = Some(groups);
     price.loss = price.loss.compose(loss_threshold(delta)).ok_or_else(out_of_reach)?;
     Ok(())
 }
@@ -191,6 +201,9 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
     let sets = release.grouped();
     if release.one_row_per_unit {
         return sets.len() as u64;
+    }
+    if release.one_group_per_unit {
+        return 1;
     }
     let of_set = |set: &Vec<usize>| {
         set.iter().try_fold(1u64, |cells, at| match &release.keys[*at].1 {

@@ -191,6 +191,14 @@ pub fn aggregate(function: &str, argument: Option<ast::Expr>, filter: Option<ast
     ast::Expr::Function(call)
 }
 
+/// An ordered-set aggregate, with FILTER.
+pub fn within_group(function: &str, argument: Option<ast::Expr>, order: ast::OrderByExpr, filter: Option<ast::Expr>) -> ast::Expr {
+    let mut call = function_of(function, argument.into_iter().collect());
+    call.within_group = vec![order];
+    call.filter = filter.map(Box::new);
+    ast::Expr::Function(call)
+}
+
 /// The same aggregate over distinct arguments.
 pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
     let ast::Expr::Function(mut call) = aggregate else { return aggregate };
@@ -291,6 +299,12 @@ pub fn query(body: ast::SetExpr) -> ast::Query {
         format_clause: None,
         pipe_operators: Vec::new(),
     }
+}
+
+/// The rows, whose columns are computed before anything above reads them.
+pub fn computed_once(query: ast::Query) -> ast::Query {
+    let offset = Some(ast::Offset { value: number("0"), rows: ast::OffsetRows::None });
+    ast::Query { limit_clause: Some(ast::LimitClause::LimitOffset { limit: None, offset, limit_by: Vec::new() }), ..query }
 }
 
 /// A constant of a type, written so that PostgreSQL reads exactly that type.

@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use sqlparser::ast;
 
 use super::expression::{Cell, Expressions};
+use super::pairs::Pairs;
 use super::relation::{Flat, Relations, typed};
 use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, Distinct, End, Expr, Operation, Order, Quantifier, Ranked, Relation, Spread, Window};
+use crate::resolve::{
+    Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Operation, Order, Position, Quantifier, Ranked, Relation, Spread, Total, Window,
+};
 
 impl Relations<'_> {
     /// GROUP BY: keys keep their identity and clamps, in one spelling for all equal values.
@@ -99,16 +102,21 @@ impl Relations<'_> {
 
 /// One window call.
 fn called(window: &Window, expressions: &Expressions<'_>, ties: &[ast::Expr]) -> Result<ast::Expr, Refusal> {
-    let Window { ranked, partition, order, data_type: _ } = window;
+    let Window { ranked, partition, order, frame, data_type: _ } = window;
     let partition_by = partition.iter().map(|e| expressions.presence(e)).collect::<Result<Vec<_>, _>>()?;
     let mut order_by = Vec::new();
     for Order { expr, descending, nulls_first } in order {
-        order_by.push(sql::ordered(expressions.presence(expr)?, *descending, *nulls_first));
+        // PostgreSQL adds offsets to what is ordered by: that must stay within its type.
+        let is_measured = frame.as_ref().is_some_and(Frame::measures);
+        let key = if is_measured { expressions.emit(expr)?.0 } else { expressions.presence(expr)? };
+        order_by.push(sql::ordered(key, *descending, *nulls_first));
     }
     let completed = || order_by.iter().cloned().chain(ties.iter().map(|tie| sql::ordered(tie.clone(), false, false))).collect();
     let spec = |order_by| ast::WindowSpec { window_name: None, partition_by: partition_by.clone(), order_by, window_frame: None };
     let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
     Ok(match ranked {
+        Ranked::PercentRank => sql::windowed(sql::call("percent_rank", Vec::new()), spec(order_by.clone())),
+        Ranked::Share => sql::windowed(sql::call("cume_dist", Vec::new()), spec(order_by.clone())),
         Ranked::RowNumber => sql::windowed(sql::call("row_number", Vec::new()), spec(completed())),
         Ranked::Rank => sql::windowed(sql::call("rank", Vec::new()), spec(order_by.clone())),
         Ranked::DenseRank => sql::windowed(sql::call("dense_rank", Vec::new()), spec(order_by.clone())),
@@ -118,9 +126,75 @@ fn called(window: &Window, expressions: &Expressions<'_>, ties: &[ast::Expr]) ->
             let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
             sql::windowed(sql::call(name, arguments), spec(completed()))
         }
-        Ranked::First(value) => sql::windowed(sql::call("first_value", vec![emitted(value)?]), spec(completed())),
-        Ranked::Aggregate(aggregate) => within(aggregate, expressions, Some(spec(order_by.clone())))?,
+        Ranked::Placed { value, place } => {
+            let window = Placed { partition_by: &partition_by, order_by: &order_by, ties };
+            window.call(emitted(value)?, *place, frame.as_ref())
+        }
+        Ranked::Aggregate(aggregate) => {
+            // Rows that tie are peers: they come into a frame of RANGE or GROUPS together, and into one of ROWS one by one.
+            let order_by = if frame.as_ref().is_some_and(|f| f.mode == FrameMode::Rows) { completed() } else { order_by.clone() };
+            within(aggregate, expressions, Some(ast::WindowSpec { window_frame: frame.as_ref().map(printed), ..spec(order_by) }))?
+        }
     })
+}
+
+/// A window whose rows have one order.
+struct Placed<'a> {
+    partition_by: &'a [ast::Expr],
+    order_by: &'a [ast::OrderByExpr],
+    ties: &'a [ast::Expr],
+}
+
+impl Placed<'_> {
+    /// FIRST_VALUE, LAST_VALUE or NTH_VALUE. By default a frame ends with the last row that ties with the current one, not with the last in the completed order.
+    fn call(&self, value: ast::Expr, place: Position, frame: Option<&Frame>) -> ast::Expr {
+        let ties = |descending: bool| self.ties.iter().map(move |tie| sql::ordered(tie.clone(), descending, false));
+        let over = |call: ast::Expr, order_by: Vec<ast::OrderByExpr>, window_frame: Option<ast::WindowFrame>| {
+            sql::windowed(call, ast::WindowSpec { window_name: None, partition_by: self.partition_by.to_vec(), order_by, window_frame })
+        };
+        let completed = || self.order_by.iter().cloned().chain(ties(false)).collect();
+        let (name, arguments) = match place {
+            Position::First => ("first_value", vec![value.clone()]),
+            Position::Last => ("last_value", vec![value.clone()]),
+            Position::Nth(nth) => ("nth_value", vec![value.clone(), sql::number(&nth.to_string())]),
+        };
+        let call = sql::call(name, arguments);
+        match (frame, place) {
+            (Some(frame), _) => over(call, completed(), Some(printed(frame))),
+            (None, Position::First) => over(call, completed(), None),
+            (None, Position::Last) => {
+                // The last of the rows that tie is the first of them from the other end.
+                let peers = self.partition_by.iter().cloned().chain(self.order_by.iter().map(|o| o.expr.clone())).collect();
+                let first = sql::call("first_value", vec![value]);
+                let spec = ast::WindowSpec { window_name: None, partition_by: peers, order_by: ties(true).collect(), window_frame: None };
+                sql::windowed(first, spec)
+            }
+            (None, Position::Nth(nth)) => {
+                let all = Frame { mode: FrameMode::Rows, start: Edge::First, end: Edge::Last };
+                let reached = over(sql::aggregate("count", None, None), self.order_by.to_vec(), None);
+                let reached = sql::binary(reached, ast::BinaryOperator::GtEq, sql::number(&nth.to_string()));
+                sql::case(vec![(reached, over(call, completed(), Some(printed(&all))))], None)
+            }
+        }
+    }
+}
+
+fn printed(frame: &Frame) -> ast::WindowFrame {
+    let Frame { mode, start, end } = frame;
+    let offset = |e: &Expr| Some(Box::new(sql::constant(e.as_literal(), &e.data_type)));
+    let edge = |edge: &Edge| match edge {
+        Edge::First => ast::WindowFrameBound::Preceding(None),
+        Edge::Before(e) => ast::WindowFrameBound::Preceding(offset(e)),
+        Edge::Current => ast::WindowFrameBound::CurrentRow,
+        Edge::After(e) => ast::WindowFrameBound::Following(offset(e)),
+        Edge::Last => ast::WindowFrameBound::Following(None),
+    };
+    let units = match mode {
+        FrameMode::Rows => ast::WindowFrameUnits::Rows,
+        FrameMode::Range => ast::WindowFrameUnits::Range,
+        FrameMode::Groups => ast::WindowFrameUnits::Groups,
+    };
+    ast::WindowFrame { units, start_bound: edge(start), end_bound: Some(edge(end)) }
 }
 
 /// What orders rows by everything in one column: equal values of unlike spelling are told apart by their text.
@@ -178,8 +252,27 @@ fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast
         Operation::Extreme { value, end: End::Greatest } => one_spelling(of("max", value)?, data_type),
         Operation::Truth { value, of: Quantifier::All } => of("bool_and", value)?,
         Operation::Truth { value, of: Quantifier::Any } => of("bool_or", value)?,
-        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode(_) => {
-            return Err(Refusal::unsupported("this aggregate within one group of rows"));
+        // Equal values in one spelling: the digits of a mean depend on how many the values are written with.
+        Operation::OfDistinct { value, total } => {
+            let name = match total {
+                Total::Sum => "sum",
+                Total::Average => "avg",
+            };
+            let value = one_spelling(expressions.emit(value)?.0, &value.data_type);
+            sql::distinct(sql::aggregate(name, Some(value), filter))
+        }
+        Operation::Quantile { value, fractions, continuous, descending } => {
+            let name = if *continuous { "percentile_cont" } else { "percentile_disc" };
+            let [fraction] = fractions.all() else { return Err(super::guard::internal()) };
+            let fraction = sql::number(&format!("{}.{:06}", fraction / 1_000_000, fraction % 1_000_000));
+            one_spelling(sql::within_group(name, Some(fraction), sql::ordered(expressions.emit(value)?.0, *descending, false), filter), data_type)
+        }
+        Operation::Mode { value, descending } => {
+            one_spelling(sql::within_group("mode", None, sql::ordered(expressions.emit(value)?.0, *descending, false), filter), data_type)
+        }
+        Operation::Paired { y, x, kind } => {
+            let value = |e: &Expr| Ok::<_, Refusal>(expressions.emit(e)?.0);
+            Pairs::new(value(y)?, value(x)?, filter, &placed).statistic(*kind)
         }
     })
 }

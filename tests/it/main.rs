@@ -16,6 +16,7 @@ mod middle;
 mod neighbour;
 mod oracle;
 mod outer;
+mod plans;
 mod policy;
 mod postgres;
 mod reuse;

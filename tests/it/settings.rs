@@ -6,7 +6,7 @@ use pgveil::rewrite::{Plan, measure_deviation};
 
 use crate::veil::Veil;
 
-async fn planned(veil: &Veil, wishes: Wishes, sql: &str) -> Result<Plan, (String, String)> {
+async fn planned(veil: &Veil, wishes: Wishes, sql: &str) -> Result<std::sync::Arc<Plan>, (String, String)> {
     let statements = parse(sql).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
     let asker = pgveil::engine::Asker { wishes, ..Veil::asker() };

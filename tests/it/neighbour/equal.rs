@@ -108,6 +108,17 @@ const RANKED: &str = "(SELECT x.person, x.kd, x.b, (row_number() OVER (PARTITION
      lead(x.d, 1) OVER (PARTITION BY x.person ORDER BY x.id) AS d, x.dd, x.ts, x.tt FROM visits x) v";
 const FIRST_AND_ALL: &str = "(SELECT * FROM (SELECT DISTINCT ON (x.person) x.* FROM visits x ORDER BY x.person, x.id DESC) w UNION ALL SELECT * FROM visits z WHERE z.i4 > 2) v";
 
+const FRAMED: &str = "(SELECT x.person, x.kd, x.b, (count(*) OVER (w ROWS 2 PRECEDING))::int AS ni, x.s2, (min(x.j4) OVER (w ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING))::int AS j4, x.i4, \
+     sum(x.i4) OVER (PARTITION BY x.person ORDER BY x.i4 RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS i8, count(*) OVER (PARTITION BY x.person ORDER BY x.ni GROUPS 1 PRECEDING) AS j8, \
+     last_value(x.n2) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n2, nth_value(x.nn, 2) OVER w AS nn, last_value(x.nb) OVER w AS nb, \
+     percent_rank() OVER (PARTITION BY x.person ORDER BY x.i4) AS f8, cume_dist() OVER (PARTITION BY x.person ORDER BY x.i4) AS g8, x.tx, x.vc, \
+     max(x.d) OVER (PARTITION BY x.person ORDER BY x.d RANGE '10 days' PRECEDING) AS d, x.dd, x.ts, x.tt FROM visits x WINDOW w AS (PARTITION BY x.person ORDER BY x.id)) v";
+const STATISTICS: &str = "(SELECT person, (count(*))::smallint AS s2, (percentile_disc(0.5) WITHIN GROUP (ORDER BY i4))::int AS i4, (mode() WITHIN GROUP (ORDER BY ni DESC))::int AS j4, \
+     sum(DISTINCT ni) AS i8, regr_count(f8, n2) AS j8, percentile_disc(0.25) WITHIN GROUP (ORDER BY n2 DESC) AS n2, avg(DISTINCT n2) AS nn, stddev_pop(n2) AS nb, \
+     corr(f8, n2) AS f8, covar_pop(i4, ni) AS g8, bool_or(b) AS b, max(kd) AS tx, min(kd) AS vc, CASE WHEN regr_slope(n2, i4) > 0 THEN 'a' ELSE 'b' END AS kd, \
+     percentile_disc(0.5) WITHIN GROUP (ORDER BY d) AS d, date '2000-03-04' AS dd, timestamp '2000-03-01 10:00:00' AS ts, timestamp '2000-03-01 10:00:00' AS tt, \
+     (percentile_cont(0.5) WITHIN GROUP (ORDER BY ni))::int AS ni FROM visits GROUP BY person) v";
+
 const SOURCES: &[(&str, &[&str])] = &[
     ("people p", &["p"]),
     ("visits v", &["v"]),
@@ -119,6 +130,9 @@ const SOURCES: &[(&str, &[&str])] = &[
     (PER_PERSON, &["v"]),
     (PER_PERSON_AND_KIND, &["v"]),
     (RANKED, &["v"]),
+    ("rounds v", &["v"]),
+    (FRAMED, &["v"]),
+    (STATISTICS, &["v"]),
     (FIRST_AND_ALL, &["v"]),
     ("visits v JOIN (SELECT kd AS k, count(*) AS n FROM visits GROUP BY kd HAVING count(*) > 1) m ON m.k = v.kd AND v.ni < m.n", &["v"]),
     ("people p LEFT JOIN (SELECT ni AS k, count(*) AS n FROM people GROUP BY ni) m ON m.k = p.ni", &["p"]),

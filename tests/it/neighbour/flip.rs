@@ -16,8 +16,9 @@ const PLANS: &[&str] = &[
 
 const SHUFFLE: &str = "BEGIN; SET LOCAL session_replication_role = replica;
      CREATE TEMP TABLE a ON COMMIT DROP AS SELECT * FROM w.people ORDER BY random(); CREATE TEMP TABLE b ON COMMIT DROP AS SELECT * FROM w.visits ORDER BY random();
-     CREATE TEMP TABLE c ON COMMIT DROP AS SELECT * FROM w.items ORDER BY random(); TRUNCATE w.people, w.visits, w.items;
-     INSERT INTO w.people SELECT * FROM a; INSERT INTO w.visits SELECT * FROM b; INSERT INTO w.items SELECT * FROM c";
+     CREATE TEMP TABLE c ON COMMIT DROP AS SELECT * FROM w.items ORDER BY random(); CREATE TEMP TABLE d ON COMMIT DROP AS SELECT * FROM w.rounds ORDER BY random();
+     TRUNCATE w.people, w.visits, w.items, w.rounds;
+     INSERT INTO w.people SELECT * FROM a; INSERT INTO w.visits SELECT * FROM b; INSERT INTO w.items SELECT * FROM c; INSERT INTO w.rounds SELECT * FROM d";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plan_flip_same_partials() {

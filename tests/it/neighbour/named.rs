@@ -223,7 +223,7 @@ async fn null_partition_after_left_join() {
     refused(&world, "SELECT sum(i4) OVER (PARTITION BY id) FROM people");
     refused(&world, "SELECT sum(s) FROM (SELECT sum(i4) OVER (PARTITION BY kd) AS s FROM visits) q");
     refused(&world, "SELECT sum(s) FROM (SELECT row_number() OVER (ORDER BY person) AS s FROM visits) q");
-    refused(&world, "SELECT sum(s) FROM (SELECT sum(i4) OVER (PARTITION BY person ORDER BY ni ROWS 2 PRECEDING) AS s FROM visits) q");
+    refused(&world, "SELECT sum(s) FROM (SELECT sum(i4) OVER w AS s FROM visits WINDOW w AS (ORDER BY person ROWS 2 PRECEDING)) q");
     refused(&world, "SELECT count(*) FROM (SELECT DISTINCT ON (p.kd) p.id, p.kd FROM people p) q");
     refused(&world, "SELECT count(*) FROM (SELECT person, i4 FROM visits EXCEPT SELECT id, i4 FROM people) q");
     refused(&world, "SELECT count(*) FROM (SELECT i4 FROM visits UNION SELECT i4 FROM people) q");

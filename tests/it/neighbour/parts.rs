@@ -84,7 +84,7 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
 }
 
 /// The heavy unit with many values in many groups, more than its bound.
-const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items;
+const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items, w.rounds;
      INSERT INTO w.people (id, i4) SELECT g, g FROM generate_series(1, 9) g;
      INSERT INTO w.visits (id, person, i4, j4, tx, kd) SELECT g, 7, g % 50, g, 'k' || g % 40, 'a' FROM generate_series(1, 400) g;
      INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 1000 + g, g, 3, g, 'b' FROM generate_series(1, 6) g;

@@ -277,7 +277,7 @@ async fn runs(world: &World, sql: &str) -> bool {
 /// One row for every hostile value of every column, so that each value meets each function.
 async fn one_of_each(world: &World) {
     let most = HOSTILE.iter().map(|c| c.len()).max().unwrap_or(0);
-    let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items;");
+    let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items, w.rounds;");
     for shift in 0..4 {
         for row in 0..most {
             let values: Vec<&str> = HOSTILE.iter().enumerate().map(|(at, column)| column[(row + shift * at) % column.len()]).collect();
@@ -399,7 +399,7 @@ async fn equals_postgresql(world: &World, expression: &str) -> Option<Result<(),
 
 /// Rows inside every bound: twenty units with three visits each and an item a visit.
 pub async fn tame(world: &World) {
-    let rows = "TRUNCATE w.people, w.visits, w.items; INSERT INTO w.people
+    let rows = "TRUNCATE w.people, w.visits, w.items, w.rounds; INSERT INTO w.people
          SELECT g, g * 3 - 9, g % 51, g - 10, g * 100, g * 7 - 30, g * 1.25, g / 4.0 - 2, g / 3.0 - 3, g / 2.0, g * 1.5 - 7, g / 250.0::float4,
              g % 3 = 0, 'Text ' || g, 'v' || g % 4, (ARRAY['a', 'b', 'it''s'])[1 + g % 3], date '2000-01-01' + g * 20, date '1999-12-20' + g,
              timestamp '2000-01-01 10:00' + g * interval '1 day', timestamp '1999-11-30 23:59:59' + g * interval '30 hours', g % 7 - 3,
@@ -413,7 +413,8 @@ pub async fn tame(world: &World) {
         .batch_execute(
             "INSERT INTO w.visits SELECT 100 * n + p.id, p.id, (ARRAY['x', 'y', 'q', NULL])[1 + (n + p.id) % 4], p.s2, (p.i4 + n * 7) % 51, p.j4, p.i8, p.j8,
                  p.n2, p.nn, p.nb, p.f8, p.g8, p.f4, p.b, p.tx, p.vc, p.kd, p.d, p.dd, p.ts, p.tt, p.ni, p.tz, p.iv, p.rt, p.uu FROM w.people p, generate_series(1, 3) n;
-             INSERT INTO w.items SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, vc, kd, d, dd, ts, tt, ni, tz, iv, rt, uu FROM w.visits WHERE id % 3 > 0;",
+             INSERT INTO w.items SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, vc, kd, d, dd, ts, tt, ni, tz, iv, rt, uu FROM w.visits WHERE id % 3 > 0;
+             INSERT INTO w.rounds SELECT id, s2, i4, j4, i8, j8, n2, nn, nb, f8, g8, f4, b, tx, vc, k, d, dd, ts, tt, ni, tz, iv, rt, uu FROM w.people, unnest(ARRAY['a', 'b']) k WHERE id % 5 > 0 OR k = 'a';",
         )
         .await
         .unwrap();

@@ -31,6 +31,7 @@ tables:
   w.people: {unit: id, other_columns: visible, columns: {id: {bounds: [1, 5]}, RULES}}
   w.visits: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {person: {bounds: [1, 5]}, RULES}}
   w.items: {unit: {path: [visit -> w.visits.id, person -> w.people.id]}, rows_per_unit: 6, other_columns: visible, columns: {RULES}}
+  w.rounds: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {RULES}}
   w.towns: public
   w.notes: public
 ";
@@ -57,6 +58,8 @@ impl World {
         let schema = format!(
             "CREATE SCHEMA w; CREATE TABLE w.people (id int PRIMARY KEY, {COLUMNS});
              CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, {COLUMNS});
+             CREATE TABLE w.rounds (person int NOT NULL REFERENCES w.people, {COLUMNS});
+             ALTER TABLE w.rounds ALTER kd SET NOT NULL, ADD UNIQUE (kd, person);
              CREATE TABLE w.items (visit int REFERENCES w.visits, {COLUMNS});
              CREATE TABLE w.towns (code text PRIMARY KEY, region text, weight int);
              CREATE TABLE w.notes (code text, remark int);
@@ -121,7 +124,7 @@ impl World {
         let delete = format!(
             "BEGIN; SET LOCAL session_replication_role = replica;
              DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person = {unit};
-             DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
+             DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.rounds WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
         );
         self.client.batch_execute(&delete).await.unwrap();
     }
@@ -130,7 +133,7 @@ impl World {
     pub async fn without_anybody(&self) {
         let delete = "BEGIN; SET LOCAL session_replication_role = replica;
              DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person IS NOT NULL;
-             DELETE FROM w.visits WHERE person IS NOT NULL; DELETE FROM w.people";
+             DELETE FROM w.visits WHERE person IS NOT NULL; DELETE FROM w.rounds; DELETE FROM w.people";
         self.client.batch_execute(delete).await.unwrap();
     }
 
@@ -140,11 +143,20 @@ impl World {
 
     /// A new random database: every column hostile, foreign keys NULL or dangling here and there.
     pub async fn fill(&self, random: &mut Random, heavy: bool) {
-        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items;");
+        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, w.visits, w.items, w.rounds;");
         let people = if random.once_in(6) { 0 } else { UNITS };
         for unit in 1..=people {
             if !random.once_in(6) {
                 sql += &format!("INSERT INTO w.people VALUES ({unit}, {});", values(random));
+            }
+        }
+        for unit in 1..=UNITS {
+            for kind in ["a", "b", "it''s", "other"] {
+                if random.once_in(2) {
+                    let mut row: Vec<String> = HOSTILE.iter().map(|column| random.pick(column).to_owned()).collect();
+                    row[KIND] = format!("'{kind}'");
+                    sql += &format!("INSERT INTO w.rounds VALUES ({unit}, {});", row.join(", "));
+                }
             }
         }
         let visits = random.below(30);
@@ -220,6 +232,9 @@ pub const HOSTILE: &[&[&str]] = &[
     ],
     &["NULL", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
 ];
+
+/// The place of `kd` among them.
+const KIND: usize = 14;
 
 fn values(random: &mut Random) -> String {
     HOSTILE.iter().map(|column| random.pick(column)).collect::<Vec<_>>().join(", ")

@@ -1,0 +1,51 @@
+//! Plans of the last questions: a client's Describe and its Execute are one question, and so is a dashboard's next refresh while no account has moved.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::parse::Query;
+use crate::resolve::Constants;
+use crate::rewrite::{Plan, Terms};
+
+/// Most plans kept.
+const KEPT: usize = 32;
+/// Longest statements of a plan that is kept, in bytes.
+const BYTES_MAX: usize = 200_000;
+
+/// Everything that [`super::plan`] reads, but for the policy, which an engine has one of. No row of any table is among it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    pub query: Query,
+    pub search_path: Vec<String>,
+    pub constants: Constants,
+    pub terms: Terms,
+}
+
+impl Asked {
+    /// The question without what it does not read.
+    pub(super) fn new(query: &Query, search_path: &[String], constants: Constants, terms: Terms) -> Self {
+        let now = if query.reads_clock() { constants.now } else { 0 };
+        Self { query: query.clone(), search_path: search_path.to_vec(), constants: Constants { now, ..constants }, terms }
+    }
+}
+
+/// The latest first.
+#[derive(Debug, Default)]
+pub(super) struct Plans(Mutex<VecDeque<(Asked, Arc<Plan>)>>);
+
+impl Plans {
+    pub(super) fn find(&self, asked: &Asked) -> Option<Arc<Plan>> {
+        let plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.iter().find(|(known, _)| known == asked).map(|(_, plan)| Arc::clone(plan))
+    }
+
+    pub(super) fn keep(&self, asked: Asked, plan: &Arc<Plan>) {
+        let bytes: usize = plan.releases().iter().flat_map(|release| release.statements()).map(str::len).sum();
+        if bytes > BYTES_MAX {
+            return;
+        }
+        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.truncate(KEPT - 1);
+        plans.push_front((asked, Arc::clone(plan)));
+    }
+}

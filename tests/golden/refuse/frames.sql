@@ -1,0 +1,20 @@
+SELECT sum(s) FROM (SELECT last_value(hourly_wage) OVER (PARTITION BY woman_id ORDER BY year RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (PARTITION BY woman_id ORDER BY year ROWS age PRECEDING) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (PARTITION BY woman_id ORDER BY year ROWS 2.5 PRECEDING) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (PARTITION BY woman_id ORDER BY year, age RANGE 2 PRECEDING) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (PARTITION BY woman_id ORDER BY year RANGE '2 days' PRECEDING) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (PARTITION BY woman_id GROUPS 2 PRECEDING) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (PARTITION BY woman_id ORDER BY year ROWS BETWEEN 1 FOLLOWING AND CURRENT ROW) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (PARTITION BY woman_id ORDER BY year ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (v ROWS 1 PRECEDING) AS s FROM nls.interviews WINDOW w AS (PARTITION BY woman_id)) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (w ORDER BY age) AS s FROM nls.interviews WINDOW w AS (PARTITION BY woman_id ORDER BY year)) q;
+SELECT sum(s) FROM (SELECT count(*) OVER w AS s FROM nls.interviews WINDOW w AS (PARTITION BY industry_code)) q;
+SELECT sum(s) FROM (SELECT sum(DISTINCT age) OVER (PARTITION BY woman_id) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT mode() WITHIN GROUP (ORDER BY age) OVER (PARTITION BY woman_id) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT nth_value(age, 0) OVER (PARTITION BY woman_id ORDER BY year) AS s FROM nls.interviews) q;
+SELECT sum(s) FROM (SELECT lag(age) IGNORE NULLS OVER (PARTITION BY woman_id ORDER BY year) AS s FROM nls.interviews) q;
+SELECT count(*) FROM (SELECT woman_id, percentile_cont(ARRAY[0.1, 0.9]) WITHIN GROUP (ORDER BY age) AS s FROM nls.interviews GROUP BY woman_id) q;
+SELECT count(*) FROM (SELECT woman_id, array_agg(age) AS s FROM nls.interviews GROUP BY woman_id) q;
+SELECT count(*) FROM (SELECT woman_id, string_agg(industry_code::text, ',') AS s FROM nls.interviews GROUP BY woman_id) q;
+SELECT count(*) FROM (SELECT woman_id, year, count(*) AS s FROM nls.interviews GROUP BY ROLLUP (woman_id, year)) q;
+SELECT avg(slope) FROM (SELECT woman_id, regr_slope(hourly_wage, year) AS slope FROM nls.interviews GROUP BY woman_id) q
