@@ -263,14 +263,12 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     let cells = if release.sets.is_empty() { rows::cells(&input, &lineage, policy, columns, &keys) } else { None };
     let told = |(key, _): &(Expr, KeyRule)| told_by_unit(&input, &lineage, policy, &inline(key, &computed));
     let one_group_per_unit = release.sets.is_empty() && keys.iter().all(told);
-    let key_texts = release.keys.iter().map(|k| k.text.clone()).collect();
-    let sets = release.sets.clone();
     Ok(AnalyzedRelease {
         input,
         lineage,
         keys,
-        sets,
-        key_texts,
+        sets: release.sets.clone(),
+        key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
         aggregates,
         one_row_per_unit,
         one_row_per_group,

@@ -11,7 +11,7 @@ mod values;
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
+use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
@@ -111,8 +111,13 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let dialect = PostgreSqlDialect {};
+    let excludes = excludes_rows(&tokens);
     let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(table::write_out(tokens));
-    let query = match parser.parse_statement().map_err(|e| syntax_error(&e, sql))? {
+    let unread = |error: ParserError| match excludes {
+        Some(position) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
+        None => syntax_error(&error, sql),
+    };
+    let query = match parser.parse_statement().map_err(unread)? {
         ast::Statement::Query(query) => query,
         _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),
     };
@@ -120,9 +125,26 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     Query::new(query)
 }
 
+/// Where a window frame leaves rows out, in words that sqlparser does not read.
+fn excludes_rows(tokens: &[TokenWithSpan]) -> Option<u32> {
+    let words: Vec<(&str, u64)> = tokens
+        .iter()
+        .filter_map(|token| match &token.token {
+            Token::Word(word) if word.quote_style.is_none() => Some((word.value.as_str(), token.span.start.column)),
+            _ => None,
+        })
+        .collect();
+    let is = |at: usize, wanted: &str| words.get(at).is_some_and(|(word, _)| word.eq_ignore_ascii_case(wanted));
+    let excludes = |at: &usize| {
+        let rows = [("CURRENT", Some("ROW")), ("NO", Some("OTHERS")), ("GROUP", None), ("TIES", None)];
+        is(*at, "EXCLUDE") && rows.iter().any(|(first, second)| is(at + 1, first) && second.is_none_or(|second| is(at + 2, second)))
+    };
+    let at = (0..words.len()).find(excludes)?;
+    u32::try_from(words[at].1).ok()
+}
+
 /// sqlparser reports `... at Line: 1, Column: 8`; PostgreSQL reports a character position and quotes the offending word.
-fn syntax_error(error: &sqlparser::parser::ParserError, sql: &str) -> Refusal {
-    use sqlparser::parser::ParserError;
+fn syntax_error(error: &ParserError, sql: &str) -> Refusal {
     let text = match error {
         ParserError::RecursionLimitExceeded => return Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply"),
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,

@@ -4,7 +4,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::sql;
 use crate::catalog::Type;
-use crate::resolve::Paired;
+use crate::resolve::{Expr, Node, Paired};
 
 /// Decimals of a value that are kept: products of four of them, and quotients of those, then stay within float8's reach.
 const DECIMALS: &str = "60";
@@ -44,10 +44,21 @@ fn result(value: ast::Expr) -> ast::Expr {
 }
 
 impl Pairs {
-    /// Sums of two values that lie within numerics' working range. `placed` puts an aggregate over its window, where it has one.
+    /// A numeric as it is added up: with few decimals.
+    pub fn value(emitted: ast::Expr, expr: &Expr) -> ast::Expr {
+        let has_few = match &expr.node {
+            Node::Cast(inner) => match inner.data_type {
+                Type::Int2 | Type::Int4 | Type::Int8 => true,
+                Type::Numeric(Some((_, scale))) => scale <= 60,
+                _ => false,
+            },
+            _ => false,
+        };
+        if has_few { emitted } else { sql::call("trim_scale", vec![sql::call("round", vec![emitted, sql::number(DECIMALS)])]) }
+    }
+
+    /// Sums of two such values, within numerics' working range. `placed` puts an aggregate over its window, where it has one.
     pub fn new(y: ast::Expr, x: ast::Expr, filter: Option<ast::Expr>, placed: &impl Fn(ast::Expr) -> ast::Expr) -> Self {
-        let kept = |value: ast::Expr| sql::call("trim_scale", vec![sql::call("round", vec![value, sql::number(DECIMALS)])]);
-        let (y, x) = (kept(y), kept(x));
         let complete = [sql::is_not_null(y.clone()), sql::is_not_null(x.clone())];
         let rows = sql::all(filter.into_iter().map(sql::nested).chain(complete).collect());
         let sum = |value: ast::Expr| placed(sql::aggregate("sum", Some(value), rows.clone()));

@@ -271,7 +271,7 @@ fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast
             one_spelling(sql::within_group("mode", None, sql::ordered(expressions.emit(value)?.0, *descending, false), filter), data_type)
         }
         Operation::Paired { y, x, kind } => {
-            let value = |e: &Expr| Ok::<_, Refusal>(expressions.emit(e)?.0);
+            let value = |e: &Expr| Ok::<_, Refusal>(Pairs::value(expressions.emit(e)?.0, e));
             Pairs::new(value(y)?, value(x)?, filter, &placed).statistic(*kind)
         }
     })

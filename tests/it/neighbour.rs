@@ -35,9 +35,6 @@ async fn neighbours_differ_within_the_declared_bound() {
             let mut asked = 0;
             while asked < queries() / DATABASES {
                 let sql = grammar::query(&mut random);
-                if std::env::var("ECHO").is_ok() {
-                    eprintln!("ASK {sql}");
-                }
                 match world.plan(&sql, &mut random) {
                     Ok(plan) => {
                         asked += 1;
