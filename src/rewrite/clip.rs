@@ -176,7 +176,10 @@ mod tests {
                 let weights = [1u64, 3, 1 << 10, (1 << 21) + 1, 1 << 40].map(BigUint::from);
                 let clip = Clip::new(&bound, &weights, mechanism);
                 for seed in 0..2000u64 {
-                    let mixed = |at: u64| (seed * 6_364_136_223_846_793_005 + at * 1_442_695_040_888_963_407).rotate_left(17) as i64;
+                    let mixed = |at: u64| {
+                        let word = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(at.wrapping_mul(1_442_695_040_888_963_407));
+                        word.rotate_left(17) as i64
+                    };
                     let values: Vec<i64> = (0..5).map(|at| mixed(at) >> (seed % 61)).collect();
                     if measured(&clip, &values) <= limit(&clip) {
                         let norm = weighted(mechanism, &weights, &values);
