@@ -5,16 +5,16 @@ use pgveil::mechanism::{Accounting, Noise};
 use pgveil::rewrite::{PartKind, PartPlan, ReleasePlan, Target};
 
 use super::bound::scaled_by;
-use super::random::Random;
-use super::world::{Groups, HEAVY, UNITS, World};
+use super::world::{Groups, HEAVY, Missing, World};
 
-/// Declared bounds against a few units, the heavy one always among them, and against rows of nobody.
-pub async fn holds(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str, random: &mut Random) -> Result<(), String> {
+/// Declared bounds against the units that are missing aside, and against rows of nobody.
+pub async fn holds(world: &World, missing: Missing, release: &ReleasePlan, part: &PartPlan, sql: &str) -> Result<(), String> {
     noise_hides(part)?;
-    for unit in [HEAVY, 1 + random.below(UNITS + 1)] {
-        unit_within(world, release, part, sql, unit).await?;
+    let compared = world.compare(sql, keys(release, part)).await?;
+    for (unit, rest) in missing.iter().zip(&compared.rest) {
+        within(part, &compared.whole, rest).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))?;
     }
-    nobody(world, release, part, sql).await
+    is_silent(&compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))
 }
 
 /// Key columns of the statement: candidates are keys beside the groups'.
@@ -55,8 +55,11 @@ async fn nobody(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str
     world.without_anybody().await;
     let left = world.run(sql, keys(release, part)).await;
     world.back().await;
-    let left: Groups = left?;
-    if left.values().flatten().all(|v| *v == BigInt::ZERO) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}\n{sql}")) }
+    is_silent(&left?).map_err(|fault| format!("{fault}\n{sql}"))
+}
+
+fn is_silent(left: &Groups) -> Result<(), String> {
+    if left.values().flatten().all(|v| *v == BigInt::ZERO) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}")) }
 }
 
 async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str, unit: usize) -> Result<(), String> {
@@ -64,7 +67,11 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
     world.without(unit).await;
     let rest = world.run(sql, keys(release, part)).await;
     world.back().await;
-    let rest = rest?;
+    within(part, &whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
+}
+
+/// What a unit moves, against what the part declares.
+pub fn within(part: &PartPlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
     // Squares under Gaussian noise, else magnitudes.
     let (squared, limit) = match &part.kind {
         PartKind::Count { calibrated, clip } if matches!(calibrated.noise, Noise::Gaussian { .. }) => (true, clip * clip),
@@ -74,13 +81,13 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
     let mut moved = BigInt::ZERO;
     for key in whole.keys().chain(rest.keys().filter(|key| !whole.contains_key(*key))) {
         let of = |groups: &Groups| groups.get(key).map_or(BigInt::ZERO, |values| values[0].clone());
-        let fall = of(&whole) - of(&rest);
+        let fall = of(whole) - of(rest);
         if fall.sign() == Sign::Minus {
-            return Err(format!("{key:?} grows when unit {unit} leaves\n{sql}"));
+            return Err(format!("{key:?} grows"));
         }
         moved += if squared { &fall * &fall } else { fall };
     }
-    if moved.magnitude() <= &limit { Ok(()) } else { Err(format!("unit {unit} moves {moved}, at most {limit} declared\n{sql}")) }
+    if moved.magnitude() <= &limit { Ok(()) } else { Err(format!("{moved} moved, at most {limit} declared")) }
 }
 
 /// The heavy unit with many values in many groups, more than its bound.
