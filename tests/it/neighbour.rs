@@ -1,6 +1,7 @@
 //! The exact-neighbour harness: the emitted SQL on D and on D without one unit, subtracted exactly; plans flipped; every expression total.
 
 mod bound;
+mod draws;
 mod equal;
 mod flip;
 mod grammar;

@@ -1,7 +1,7 @@
 //! One unit's influence on the statements beside the vector, measured exactly; and seeded bugs in them.
 
 use num_bigint::{BigInt, BigUint, Sign};
-use pgveil::mechanism::{Accounting, Noise};
+use pgveil::mechanism::{Accounting, Exponential, Noise};
 use pgveil::rewrite::{PartKind, PartPlan, ReleasePlan, Target};
 
 use super::bound::scaled_by;
@@ -120,5 +120,35 @@ async fn every_mutant_of_a_part_is_caught() {
         let mutant = part.sql().replace(from, to);
         assert_ne!(mutant, part.sql(), "{name}");
         assert!(caught(&mutant).await, "{name} survives: {mutant}");
+    }
+}
+
+/// The width of a middle's draw is half of what an end needs; half the width, half the charge and a draw too few are caught.
+#[tokio::test(flavor = "multi_thread")]
+async fn narrow_choices_are_caught() {
+    let world = World::new().await;
+    let queries = [
+        "SELECT min(i4) FROM visits",
+        "SELECT percentile_disc(0.9) WITHIN GROUP (ORDER BY i4) FROM visits",
+        "SELECT mode() WITHIN GROUP (ORDER BY kd) FROM visits",
+    ];
+    for query in queries {
+        let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
+        let [part] = plan.releases()[0].parts() else { panic!("one part: {query}") };
+        assert!(noise_hides(part).is_ok());
+        let PartKind::Choice { draws, weight_max, row_weight } = part.kind.clone() else { panic!("a choice: {query}") };
+        let narrow = draws.iter().map(|draw| Exponential { eta: draw.eta, width: &draw.width / 2u8 }).collect();
+        let eager = draws.iter().map(|draw| Exponential { eta: 2 * draw.eta, width: draw.width.clone() }).collect();
+        let kinds = [
+            PartKind::Choice { draws: narrow, weight_max, row_weight },
+            PartKind::Choice { draws: eager, weight_max, row_weight },
+            PartKind::Choice { draws: draws.clone(), weight_max: 2 * weight_max, row_weight },
+            PartKind::Choice { draws: draws[1..].to_vec(), weight_max, row_weight },
+        ];
+        for kind in kinds {
+            let mut mutant = part.clone();
+            mutant.kind = kind;
+            assert!(noise_hides(&mutant).is_err(), "{query}: {mutant:?} survives");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Asker, Engine};
+use pgveil::engine::{Asker, Engine, MakeSampler};
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Fixed};
@@ -19,10 +19,14 @@ pub struct Veiled {
 
 impl Veiled {
     pub async fn over(world: &World) -> Self {
+        Self::with(world, Arc::new(|| Box::new(crate::veil::Silent))).await
+    }
+
+    pub async fn with(world: &World, sampler: MakeSampler) -> Self {
         let directory = std::env::temp_dir().join(format!("pgveil-veiled-{:x}", rand::random::<u64>()));
         std::fs::create_dir(&directory).unwrap();
         let directory = TemporaryDirectory(directory);
-        Self { engine: engine(world, &directory.0).await, _directory: directory }
+        Self { engine: engine(world, &directory.0).await.with_sampler(sampler), _directory: directory }
     }
 }
 
@@ -45,7 +49,6 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
     let mut config = tokio_postgres::Config::new();
     config.host_path(socket).dbname(&world.database).user("postgres");
     Engine::new(policy, Backend::new(config, 2), shadow, ledger, world.database.clone(), version.to_owned())
-        .with_sampler(Arc::new(|| Box::new(crate::veil::Silent)))
 }
 
 pub fn asker() -> Asker {
