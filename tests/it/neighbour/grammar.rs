@@ -9,13 +9,13 @@ const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, coun
      date '2000-01-01' + count(*)::int AS d, (date '2000-01-01' - count(*)::int)::date AS dd, (date '2000-01-01' + count(*)::int)::timestamp AS ts, \
      (date '2000-01-01' + count(*)::int)::timestamp AS tt, count(*)::int AS ni FROM visits q GROUP BY q.kd";
 
-/// Grouping sets of keys; each in parentheses, since the parser takes one that begins with a parenthesis for a list.
+/// Grouping sets of keys. The parser takes an element of ROLLUP or CUBE that begins with a parenthesis for a list.
 pub fn sets(random: &mut Random, keys: &[String]) -> String {
-    let keys: Vec<String> = keys.iter().map(|key| format!("({key})")).collect();
     let all = keys.join(", ");
+    let is_read = !keys.iter().any(|key| key.starts_with('('));
     match random.below(4) {
-        0 => format!("ROLLUP ({all})"),
-        1 => format!("CUBE ({all})"),
+        0 if is_read => format!("ROLLUP ({all})"),
+        1 if is_read => format!("CUBE ({all})"),
         2 => format!("GROUPING SETS (({all}), ())"),
         _ => format!("GROUPING SETS (({all}), ({}))", if keys.len() > 1 { &keys[0] } else { "" }),
     }
