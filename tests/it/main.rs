@@ -19,6 +19,7 @@ mod outer;
 mod plans;
 mod policy;
 mod postgres;
+mod refusals;
 mod reuse;
 mod road;
 mod security;
