@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
 use crate::resolve::literal::{integer_range, type_name};
-use crate::resolve::{Aggregate, Distinct, Expr, Node, Operation, Paired, Quantifier, Total};
+use crate::resolve::{Aggregate, Distinct, Expr, Node, Operation, Paired, Quantifier};
 
 /// Everything that bounds the aggregates of one release.
 pub struct Bounds<'a> {
@@ -46,14 +46,6 @@ impl Bounds<'_> {
             }
             Operation::Average(argument) => {
                 BoundedOperation::Average { argument: argument.clone(), range: finite(argument, ranges, "AVG")?, nullable: nullable(argument) }
-            }
-            Operation::OfDistinct { value: _, total } => {
-                let name = match total {
-                    Total::Sum => "sum",
-                    Total::Average => "avg",
-                };
-                return Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
-                    .hint("Group by the value in a subquery and aggregate its groups, or ask COUNT(DISTINCT …)."));
             }
             Operation::Variance { value, kind } => {
                 let range = finite(value, ranges, "VARIANCE or STDDEV")?;

@@ -6,7 +6,7 @@ use super::range::Ranges;
 use crate::catalog::Type;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation, Paired, Spread, Total};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation, Paired, Spread};
 
 /// Refuses a key whose spelling among equal values is one row's choice.
 ///
@@ -72,7 +72,7 @@ pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr
         }
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_) => Ok(()),
         Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
-        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode { .. } | Operation::OfDistinct { .. } => Ok(()),
+        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode { .. } => Ok(()),
     }
 }
 
@@ -89,8 +89,7 @@ pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> In
         Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => Interval::new(0.0, rows),
         Operation::Sum(value) => sum_of(ranges.of(value), rows),
-        Operation::OfDistinct { value, total: Total::Sum } => sum_of(ranges.of(value), rows),
-        Operation::Average(value) | Operation::OfDistinct { value, total: Total::Average } | Operation::Extreme { value, end: _ } => ranges.of(value),
+        Operation::Average(value) | Operation::Extreme { value, end: _ } => ranges.of(value),
         Operation::Quantile { value, .. } | Operation::Mode { value, descending: _ } => ranges.of(value),
         Operation::Variance { value, kind } => {
             let one = ranges.of(value);

@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::catalogue::AGGREGATES;
 use super::expression::Expressions;
 use super::literal::type_name;
-use super::operation::{Aggregate, Distinct, End, Fractions, MILLIONTHS, Operation, Paired, Quantifier, Spread, Total};
+use super::operation::{Aggregate, Distinct, End, Fractions, MILLIONTHS, Operation, Paired, Quantifier, Spread};
 use super::scope::names_of;
 use super::tree::{Expr, Node};
 use crate::catalog::Type;
@@ -139,12 +139,6 @@ impl Call<'_> {
             },
             // The least and the greatest are the same with duplicates and without.
             "min" | "max" | "bool_and" | "bool_or" | "every" => self.plain(),
-            "sum" | "avg" => {
-                let value = self.single()?;
-                let given = value.data_type.clone();
-                let (total, result) = if self.name == "sum" { (Total::Sum, sum_type(&given)) } else { (Total::Average, mean_type(&given)) };
-                Ok((Operation::OfDistinct { value, total }, self.typed(result, &given)?))
-            }
             name => Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
                 .hint("Group by the value in a subquery and aggregate its groups, or ask COUNT(DISTINCT …).")),
         }

@@ -34,7 +34,7 @@ mod window;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
-pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread, Total};
+pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
 pub use ranked::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,

@@ -12,11 +12,6 @@ pub enum Operation {
     Distinct(Distinct),
     Sum(Expr),
     Average(Expr),
-    /// SUM(DISTINCT) and AVG(DISTINCT).
-    OfDistinct {
-        value: Expr,
-        total: Total,
-    },
     Variance {
         value: Expr,
         kind: Spread,
@@ -49,13 +44,6 @@ pub enum Operation {
         value: Expr,
         of: Quantifier,
     },
-}
-
-/// What is made of unlike values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Total {
-    Sum,
-    Average,
 }
 
 /// Values that COUNT(DISTINCT …) tells apart.
@@ -139,7 +127,7 @@ impl Operation {
         match self {
             Self::CountRows => Vec::new(),
             Self::Count(value) | Self::Sum(value) | Self::Average(value) => vec![value],
-            Self::OfDistinct { value, total: _ } | Self::Mode { value, descending: _ } => vec![value],
+            Self::Mode { value, descending: _ } => vec![value],
             Self::Distinct(Distinct::Value(value)) => vec![value],
             Self::Distinct(Distinct::Row(values)) => values.iter().collect(),
             Self::Variance { value, kind: _ } | Self::Extreme { value, end: _ } | Self::Truth { value, of: _ } => vec![value],

@@ -7,7 +7,7 @@ use super::aggregate::{aggregate, aggregate_name};
 use super::catalogue::Function;
 use super::cut::is_distinct_rows;
 use super::expression::Expressions;
-use super::operation::{Aggregate, Fractions, Operation, Paired, Total};
+use super::operation::{Aggregate, Fractions, Operation, Paired};
 use super::query::item_expr;
 use super::ranked::Window;
 use super::scope::{Named, Scope, name_of, names_of};
@@ -299,16 +299,12 @@ pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refus
         Operation::Sum(value) if is_float(&value) => (Operation::Sum(value.cast(numeric.clone())), numeric),
         Operation::Average(value) if is_float(&value) => (Operation::Average(value.cast(numeric.clone())), numeric),
         Operation::Variance { value, kind } if is_float(&value) => (Operation::Variance { value: value.cast(numeric.clone()), kind }, numeric),
-        Operation::OfDistinct { value, total: Total::Sum } if value.data_type == Type::Float4 => {
-            return Err(Refusal::unsupported(format!("{name}() of type real within one group of rows")).hint("Cast the value to double precision."));
-        }
-        Operation::OfDistinct { value, total } if is_float(&value) => (Operation::OfDistinct { value: value.cast(numeric.clone()), total }, numeric),
         Operation::Paired { y, x, kind } => (Operation::Paired { y: decimal(y), x: decimal(x), kind }, data_type),
         Operation::Quantile { fractions: Fractions::Array(_), .. } => {
             return Err(Refusal::unsupported(format!("{name}() of several fractions within one group of rows"))
                 .hint("Ask each fraction by a call of its own."));
         }
-        other @ (Operation::Quantile { .. } | Operation::Mode { .. } | Operation::OfDistinct { .. }) => (other, data_type),
+        other @ (Operation::Quantile { .. } | Operation::Mode { .. }) => (other, data_type),
         other @ (Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_)) => {
             (other, data_type)
         }

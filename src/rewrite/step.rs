@@ -11,7 +11,7 @@ use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::{
-    Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Operation, Order, Position, Quantifier, Ranked, Relation, Spread, Total, Window,
+    Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Operation, Order, Position, Quantifier, Ranked, Relation, Spread, Window,
 };
 
 impl Relations<'_> {
@@ -252,15 +252,6 @@ fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast
         Operation::Extreme { value, end: End::Greatest } => one_spelling(of("max", value)?, data_type),
         Operation::Truth { value, of: Quantifier::All } => of("bool_and", value)?,
         Operation::Truth { value, of: Quantifier::Any } => of("bool_or", value)?,
-        // Equal values in one spelling: the digits of a mean depend on how many the values are written with.
-        Operation::OfDistinct { value, total } => {
-            let name = match total {
-                Total::Sum => "sum",
-                Total::Average => "avg",
-            };
-            let value = one_spelling(expressions.emit(value)?.0, &value.data_type);
-            sql::distinct(sql::aggregate(name, Some(value), filter))
-        }
         Operation::Quantile { value, fractions, continuous, descending } => {
             let name = if *continuous { "percentile_cont" } else { "percentile_disc" };
             let [fraction] = fractions.all() else { return Err(super::guard::internal()) };
