@@ -1,5 +1,6 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
+use super::inline;
 use super::interval::MICROS_PER_DAY;
 use super::parts::Listed;
 use crate::catalog::Type;
@@ -26,18 +27,21 @@ pub struct Keys<'a> {
     pub choice: KeyChoice,
     pub policy: &'a Policy,
     pub columns: &'a [ColumnInfo],
+    /// Definitions of columns that derived tables compute.
+    pub computed: &'a [(ColumnId, Expr)],
     /// Columns that an outer join may fill with NULL.
     pub null_extended: &'a [ColumnId],
-    /// Conjuncts of WHERE.
+    /// Conjuncts of WHERE, over what [`over_rows`] leaves.
     pub conditions: Vec<&'a Expr>,
 }
 
 impl Keys<'_> {
-    /// The rule of one key, an expression over scanned columns (computed ones inlined).
+    /// The rule of one key.
     ///
     /// # Errors
     /// 0A000 where no rule that the session allows can hold for the key.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
+        let expr = &over_rows(expr, self.computed, self.null_extended);
         // Equal values of these types print unlike: a group's key would show one row's spelling, listed or not.
         if matches!(expr.data_type, Type::Interval | Type::Other { .. }) {
             return self.threshold(expr);
@@ -54,7 +58,7 @@ impl Keys<'_> {
     }
 
     fn threshold(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
-        let deterministic = expr.columns().iter().all(|id| self.is_deterministic(*id));
+        let deterministic = inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id));
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
             Type::Date | Type::Timestamp | Type::Timestamptz => Ok(KeyRule::Threshold),
@@ -144,6 +148,9 @@ impl Keys<'_> {
 
     fn column_values(&self, id: ColumnId) -> Option<Vec<Option<Scalar>>> {
         let info = &self.columns[id.0 as usize];
+        if let Some((_, definition)) = self.computed.iter().find(|(made, _)| *made == id) {
+            return self.missing_or_computed(id, definition);
+        }
         let (table, position) = info.origin?;
         let column = &self.policy.tables[table.0].columns[position];
         let listed = match (&column.domain, &column.bounds, &column.data_type) {
@@ -154,6 +161,16 @@ impl Keys<'_> {
         };
         let mut values: Vec<Option<Scalar>> = listed.into_iter().map(Some).collect();
         if info.nullable || self.null_extended.contains(&id) {
+            values.push(None);
+        }
+        values.retain(|value| self.meets_conditions(id, value));
+        Some(values)
+    }
+
+    /// The values of a computed column that an outer join may leave out: NULL then, whatever its definition gives for missing rows.
+    fn missing_or_computed(&self, id: ColumnId, definition: &Expr) -> Option<Vec<Option<Scalar>>> {
+        let mut values = self.domain(&over_rows(definition, self.computed, self.null_extended))?;
+        if !values.contains(&None) {
             values.push(None);
         }
         values.retain(|value| self.meets_conditions(id, value));
@@ -264,6 +281,15 @@ impl Keys<'_> {
             },
         }
     }
+}
+
+/// The expression over scanned columns, and over those computed ones that an outer join may leave NULL whatever their definition gives.
+pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[ColumnId]) -> Expr {
+    expr.clone().mapped(&|e| {
+        let id = e.as_column().filter(|id| !null_extended.contains(id))?;
+        let (_, definition) = computed.iter().find(|(made, _)| *made == id)?;
+        Some(over_rows(definition, computed, null_extended))
+    })
 }
 
 /// A cast that gives NULL for text that the type does not read.

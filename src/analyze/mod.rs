@@ -17,7 +17,7 @@ pub use range::cast as cast_range;
 use crate::policy::{Policy, Scalar, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Node, Quantifier, Query, Relation, Release, Spread, TableId};
+use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query, Relation, Release, Spread, TableId};
 use interval::Interval;
 use range::Ranges;
 use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables};
@@ -113,6 +113,13 @@ pub enum BoundedOperation {
         values: Distinct,
         per_unit_max: u64,
     },
+    /// The sum, the mean or the spread of unlike values, each once.
+    Unlike {
+        argument: Expr,
+        range: Interval,
+        per_unit_max: u64,
+        moment: Moment,
+    },
     /// Values at chosen ranks.
     Ranked {
         argument: Expr,
@@ -180,6 +187,7 @@ impl BoundedOperation {
             Self::Joint { y, y_range: _, x, x_range: _, kind: _ } => vec![y, x],
             Self::Distinct { values: Distinct::Value(value), per_unit_max: _ } => vec![value],
             Self::Distinct { values: Distinct::Row(values), per_unit_max: _ } => values.iter().collect(),
+            Self::Unlike { argument, range: _, per_unit_max: _, moment: _ } => vec![argument],
             Self::Ranked { argument, range: _, ranks: _ } | Self::Mode { argument, values: _ } => vec![argument],
         }
     }
@@ -217,18 +225,12 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     let always = always_true(&input);
     let inlined: Vec<Expr> = always.iter().map(|c| inline(c, &computed)).collect();
 
-    let ruled = keys::Keys { choice: wishes.keys, policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
+    let conditions: Vec<Expr> = always.iter().map(|c| keys::over_rows(c, &computed, &null_extended)).collect();
+    let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
+    let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions };
     let mut keys = Vec::new();
     for key in &release.keys {
-        let mut rule = ruled.rule(&inline(&key.expr, &computed))?;
-        // What an outer join leaves empty is NULL there, whatever its definition gives.
-        let is_extended = |id: &ColumnId| null_extended.contains(id) && computed.iter().any(|(made, _)| made == id);
-        if let KeyRule::Domain(values) = &mut rule
-            && !values.contains(&None)
-            && key.expr.columns().iter().any(is_extended)
-        {
-            values.push(None);
-        }
+        let rule = ruled.rule(&key.expr)?;
         if keeps_public_rows {
             preserved::check_rule(&rule)?;
         }

@@ -36,7 +36,7 @@ pub use ground::key_text;
 pub use lattice::{Lattice, Step};
 pub use part::Part;
 pub use partials::{Centred, Count, Measure, Output, Partial};
-pub use parts::{PartKind, PartPlan, Question, Subject, Target};
+pub use parts::{Degree, PartKind, PartPlan, Question, Subject, Target};
 pub use price::{Price, Terms};
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage};

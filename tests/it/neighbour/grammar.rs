@@ -331,7 +331,7 @@ impl Grammar<'_> {
 
     pub fn aggregate(&mut self) -> String {
         let unit = self.unit();
-        let call = match self.random.below(19) {
+        let call = match self.random.below(20) {
             0 | 1 => "count(*)".to_owned(),
             2 => format!("count({})", self.any_number(1)),
             3 => format!("count({})", self.column(&["i4", "tx", "d", "ni", "f8"])),
@@ -370,6 +370,7 @@ impl Grammar<'_> {
                 let value = if name == "percentile_cont" { self.bounded() } else { self.ordered() };
                 format!("{name}({fraction}) WITHIN GROUP (ORDER BY {value}{})", self.random.pick(&["", "", " DESC"]))
             }
+            18 => format!("{}(DISTINCT {})", self.random.pick(&["sum", "avg", "variance", "stddev_pop"]), self.bounded()),
             _ => format!("mode() WITHIN GROUP (ORDER BY {})", self.column(&["kd", "b", "ni", "i4"])),
         };
         if self.random.once_in(4) { format!("{call} FILTER (WHERE {})", self.condition(1)) } else { call }
