@@ -3,6 +3,7 @@
 use super::inline;
 use super::interval::MICROS_PER_DAY;
 use super::parts::Listed;
+use super::tuples::{Axis, Tuples, axes};
 use crate::catalog::Type;
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
@@ -202,6 +203,11 @@ impl Keys<'_> {
         if let Some(values) = listed.filter(|values| values.iter().all(is_of_type)) {
             return Some(values);
         }
+        // What a public table holds is no question: only conditions of the query list its values.
+        let is_public = self.columns[id.0 as usize].origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].extent.is_some());
+        if is_public && !self.conditions.iter().any(|c| c.columns() == [id]) {
+            return None;
+        }
         let between = super::parts::whole(self.range(&Expr::column(id, data_type.clone())))?;
         match data_type {
             Type::Int2 | Type::Int4 | Type::Int8 => Some(between.map(Scalar::Int).collect()),
@@ -299,7 +305,7 @@ pub(super) fn reads_text(operand: &Expr, to: &Type) -> bool {
 }
 
 /// Equal numbers as one value, spelled as PostgreSQL prints it; `None` where a float8 would need an exponent.
-fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option<Vec<Option<Scalar>>> {
+pub(super) fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option<Vec<Option<Scalar>>> {
     let mut domain: Vec<Option<Scalar>> = Vec::with_capacity(values.len());
     let mut seen = std::collections::HashSet::new();
     for value in values {
@@ -383,15 +389,16 @@ pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
 ///
 /// # Errors
 /// 54000 where there are more than the policy's limit.
-pub fn cells(sets: &[Vec<&KeyRule>], limit: u32) -> Result<usize, Refusal> {
-    let mut cells = 0usize;
-    for rules in sets {
-        let of_set = rules.iter().fold(1usize, |cells, rule| match rule {
-            KeyRule::Domain(values) => cells.saturating_mul(values.len()),
-            KeyRule::Threshold => cells,
-        });
-        cells = cells.saturating_add(of_set);
-    }
+pub fn cells(sets: &[Vec<usize>], rules: &[(Expr, KeyRule)], tuples: &[Tuples], limit: u32) -> Result<usize, Refusal> {
+    let of_axis = |axis: &Axis| match axis {
+        Axis::Tuples(tuples) => tuples.rows.len(),
+        Axis::Key(at) => match &rules[*at].1 {
+            KeyRule::Domain(values) => values.len(),
+            KeyRule::Threshold => 1,
+        },
+    };
+    let of_set = |set: &Vec<usize>| axes(set, tuples).iter().fold(1usize, |cells, axis| cells.saturating_mul(of_axis(axis)));
+    let cells = sets.iter().fold(0usize, |cells, set| cells.saturating_add(of_set(set)));
     if cells > limit as usize {
         return Err(Refusal::new(
             sqlstate::PROGRAM_LIMIT_EXCEEDED,

@@ -9,10 +9,12 @@ mod preserved;
 mod range;
 mod rows;
 mod step;
+mod tuples;
 
 pub use keys::KeyRule;
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use range::cast as cast_range;
+pub use tuples::{Axis, Tuples, axes};
 
 use crate::policy::{Policy, Scalar, Wishes};
 use crate::refusal::{Refusal, sqlstate};
@@ -51,6 +53,8 @@ pub struct AnalyzedRelease {
     pub input: Relation,
     pub lineage: Lineage,
     pub keys: Vec<(Expr, KeyRule)>,
+    /// Keys whose listed values occur in these combinations alone.
+    pub tuples: Vec<Tuples>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     pub sets: Vec<Vec<usize>>,
     /// As the analyst wrote each key, for EXPLAIN.
@@ -237,7 +241,8 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
         keys.push((key.expr.clone(), rule));
     }
     let grouped = keys::grouped(&release.sets, keys.len());
-    keys::cells(&grouped.iter().map(|set| set.iter().map(|at| &keys[*at].1).collect()).collect::<Vec<_>>(), policy.limits.groups)?;
+    let tuples = ruled.tuples(&mut keys, &input);
+    keys::cells(&grouped, &keys, &tuples, policy.limits.groups)?;
 
     let ranges = |extra: Option<&'_ Expr>| -> Vec<Expr> { inlined.iter().cloned().chain(extra.map(|e| inline(e, &computed))).collect() };
     let mut aggregates = Vec::new();
@@ -260,7 +265,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
     let key_texts = release.keys.iter().map(|k| k.text.clone()).collect();
     let sets = release.sets.clone();
-    Ok(AnalyzedRelease { input, lineage, keys, sets, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
+    Ok(AnalyzedRelease { input, lineage, keys, tuples, sets, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
 }
 
 /// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own shape.

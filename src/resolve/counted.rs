@@ -42,21 +42,36 @@ impl Resolver<'_> {
         Ok(Some(ast::Select { projection, from: inner.from.clone(), selection: inner.selection.clone(), ..empty_select() }))
     }
 
-    /// What tells the rows of a SELECT DISTINCT or a GROUP BY apart; `None` for forms that are not followed.
+    /// What tells the rows of a SELECT DISTINCT or a GROUP BY apart; `None` for forms that are not followed, and where the policy lists every value: then the
+    /// list itself is counted, exactly and for nothing.
     fn unlike_rows(&mut self, inner: &ast::Select, environment: &Environment) -> Result<Option<Vec<ast::Expr>>, Refusal> {
-        if is_distinct_rows(inner) {
-            return Ok(inner.projection.iter().map(|item| item_expr(item).cloned()).collect());
-        }
-        if !matches!(inner.distinct, None | Some(ast::Distinct::All)) {
-            return Ok(None);
-        }
-        let [set] = sets(&inner.group_by)?.try_into().unwrap_or_default();
         let before = self.mark();
-        let scope = self.rows_from(inner, environment).map(|(_, scope)| scope);
+        let unlike = self.unlike_in_scope(inner, environment);
         self.back_to(before);
-        let scope = scope?;
-        let keys = set.into_iter().map(|expr: &ast::Expr| group_expression(expr, inner, &scope).cloned()).collect::<Result<Vec<_>, _>>()?;
-        Ok((!keys.is_empty()).then_some(keys))
+        unlike
+    }
+
+    fn unlike_in_scope(&mut self, inner: &ast::Select, environment: &Environment) -> Result<Option<Vec<ast::Expr>>, Refusal> {
+        let (_, scope) = self.rows_from(inner, environment)?;
+        let unlike: Option<Vec<ast::Expr>> = if is_distinct_rows(inner) {
+            inner.projection.iter().map(|item| item_expr(item).cloned()).collect()
+        } else if matches!(inner.distinct, None | Some(ast::Distinct::All)) {
+            let sets = sets(&inner.group_by)?;
+            let [set] = sets.as_slice() else { return Ok(None) };
+            Some(set.iter().map(|expr| group_expression(expr, inner, &scope).cloned()).collect::<Result<_, _>>()?)
+        } else {
+            None
+        };
+        let is_listed = |expr: &ast::Expr| {
+            let found = match expr {
+                ast::Expr::Identifier(ident) => scope.find(std::slice::from_ref(ident)),
+                ast::Expr::CompoundIdentifier(parts) => scope.find(parts),
+                _ => return false,
+            };
+            let origin = found.ok().and_then(|id| self.columns[id.0 as usize].origin);
+            origin.is_some_and(|(table, position)| self.policy.tables[table.0].columns[position].domain.is_some())
+        };
+        Ok(unlike.filter(|exprs| !exprs.is_empty() && !exprs.iter().all(is_listed)))
     }
 }
 

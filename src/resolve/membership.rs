@@ -89,20 +89,22 @@ impl Resolver<'_> {
     /// Groups that stand alone, or that equalities tie to the row around: those are grouped by their side of the equalities too.
     fn groups_found(&mut self, query: &ast::Query, select: &ast::Select, place: Place<'_>) -> Result<Found, Refusal> {
         let before = self.mark();
-        let alone = self.rows_found(query, place.environment);
-        let is_tied = matches!(&alone, Err(refusal) if [sqlstate::UNDEFINED_COLUMN, sqlstate::UNDEFINED_TABLE].contains(&refusal.sqlstate.as_str()));
-        if !is_tied {
-            return alone;
-        }
+        let refusal = match self.rows_found(query, place.environment) {
+            Ok(found) => return Ok(found),
+            Err(refusal) => refusal,
+        };
         self.back_to(before);
+        let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
+        let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
+        let Ok(inner) = self.correlated(select, &environment, place) else { return Err(refusal) };
+        if inner.across.is_empty() {
+            return Err(refusal);
+        }
         let ungrouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty());
         if ungrouped || select.distinct.is_some() {
             return Err(Refusal::unsupported("EXISTS or IN over one group that is tied to the row around it")
                 .hint("Compare the aggregate itself, as in (SELECT count(*) FROM … WHERE …) > 2, or GROUP BY in the subquery."));
         }
-        let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
-        let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
-        let inner = self.correlated(select, &environment, place)?;
         let own = inner.relation.made_at_any_depth();
         let ties = self.ties(inner.across, &own)?;
         let relation = computing(inner.relation, ties.computed);

@@ -136,9 +136,16 @@ impl Resolver<'_> {
         Ok((first..self.bound.len()).map(|at| ConstantId(at as u32)).collect())
     }
 
-    /// Positions of the columns that are a release's group keys, all of them: each row has its own.
+    /// Positions of the columns that are a release's group keys, all of them: each row has its own. A series never repeats itself, nor a column of unlike constants.
     fn unique_columns(&self, query: &ast::Query) -> Option<Vec<usize>> {
-        let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+        let select = match query.body.as_ref() {
+            ast::SetExpr::Select(select) => select,
+            ast::SetExpr::Values(values) => return unlike_column(values).map(|at| vec![at]),
+            _ => return None,
+        };
+        if let [ast::TableWithJoins { relation: ast::TableFactor::Table { args: Some(_), .. }, joins }] = select.from.as_slice() {
+            return joins.is_empty().then(|| vec![0]);
+        }
         let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias: None, .. }, joins }] = select.from.as_slice() else {
             return None;
         };
@@ -339,6 +346,16 @@ fn relation_names(query: &ast::Query) -> Vec<String> {
 
 fn own_definitions(query: &ast::Query) -> Vec<String> {
     query.with.iter().flat_map(|w| &w.cte_tables).filter_map(|c| name_of(&c.alias.name).ok()).collect()
+}
+
+/// The first column of VALUES in which no text stands twice.
+fn unlike_column(values: &ast::Values) -> Option<usize> {
+    let width = values.rows.first()?.content.len();
+    (0..width).find(|at| {
+        let mut texts: Vec<String> = values.rows.iter().filter_map(|row| row.content.get(*at)).map(ToString::to_string).collect();
+        texts.sort_unstable();
+        texts.windows(2).all(|pair| pair[0] != pair[1])
+    })
 }
 
 /// The expressions of GROUP BY, ordinals and output names followed to the SELECT list.

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod apart;
+mod asunder;
 mod call;
 pub mod catalogs;
 pub mod catalogue;

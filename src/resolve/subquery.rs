@@ -41,6 +41,11 @@ impl Given {
         Ok(Self { resolved: self.resolved, joined, computed })
     }
 
+    /// Rows of which the row around finds at most one.
+    pub(super) fn join(&mut self, relation: Relation, on: Option<Expr>) {
+        self.joined.push((relation, on));
+    }
+
     /// The relation with the rows of scalar subqueries joined in, and the memberships computed.
     pub(super) fn below(&mut self, relation: Relation) -> Relation {
         let mut relation = relation;
@@ -276,6 +281,9 @@ impl Resolver<'_> {
             return Err(refused());
         }
         let (_, environment) = self.open_with(query.with.as_ref(), around.environment)?;
+        if let Some(value) = self.joined_groups(select, &environment, around, given)? {
+            return Ok(value);
+        }
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
         let [item] = select.projection.as_slice() else { return Err(refused()) };
         let item = item_expr(item).ok_or_else(refused)?;

@@ -304,6 +304,10 @@ impl Question {
         };
         let rows = Rows { release, ground: &ground, condition: sql::all(conditions), values, types };
         Ok(match &self.subject {
+            // NULL is one more row, but no value.
+            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _, degree: Degree::Count } if values.len() == 1 => {
+                rows.row_count(self.unit_max(release))
+            }
             Subject::Distinct { values: _, per_unit_max: _, degree: Degree::Count } => rows.counted(self.unit_max(release)),
             Subject::Distinct { values: _, per_unit_max: _, degree: degree @ (Degree::Sum(_) | Degree::Squares(_)) } => {
                 rows.summed(self.unit_max(release), degree)
@@ -369,12 +373,25 @@ impl Rows<'_> {
         sql::select(projection, vec![sql::tables(sql::derived(from, "s"))], None, keys)
     }
 
+    /// The number of unlike rows in each group.
+    fn row_count(&self, limit: u64) -> ast::Query {
+        let groups = group_columns(self.release);
+        let mut projection = self.shown(groups.clone());
+        projection.push(sql::aliased(sql::cast(sql::aggregate("count", None, None), &Type::Text), "v0"));
+        let keys = groups.iter().map(|name| sql::column("d", name)).collect();
+        sql::select(projection, vec![sql::tables(sql::derived(self.unlike(limit), "d"))], None, keys)
+    }
+
+    /// Each group's unlike values, once each.
+    fn unlike(&self, limit: u64) -> ast::Query {
+        let names: Vec<String> = group_columns(self.release).into_iter().chain(self.subjects()).collect();
+        let all = vec![sql::tables(sql::derived(self.distinct(limit), "s"))];
+        sql::select(Self::plain(names.clone()), all, None, positions(1, names.len()))
+    }
+
     /// The number of unlike values in each group, and sums of their integers, which are functions of the values.
     fn summed(&self, limit: u64, degree: &Degree) -> ast::Query {
         let groups = group_columns(self.release);
-        let names: Vec<String> = groups.iter().cloned().chain(self.subjects()).collect();
-        let all = vec![sql::tables(sql::derived(self.distinct(limit), "s"))];
-        let unlike = sql::select(Self::plain(names.clone()), all, None, positions(1, names.len()));
         let integer = || sql::bare("x1");
         let sum = |value: ast::Expr| sql::call("coalesce", vec![sql::aggregate("sum", Some(value), None), sql::number("0")]);
         let mut columns = vec![sql::aggregate("count", Some(sql::bare("x0")), None), sum(integer())];
@@ -384,7 +401,7 @@ impl Rows<'_> {
         let mut projection = self.shown(groups.clone());
         projection.extend(columns.into_iter().enumerate().map(|(at, column)| sql::aliased(sql::cast(column, &Type::Text), &format!("v{at}"))));
         let keys = groups.iter().map(|name| sql::column("d", name)).collect();
-        sql::select(projection, vec![sql::tables(sql::derived(unlike, "d"))], None, keys)
+        sql::select(projection, vec![sql::tables(sql::derived(self.unlike(limit), "d"))], None, keys)
     }
 
     /// Group and value of each unit's unlike values, the first `limit` of them by hash.

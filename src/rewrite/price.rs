@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use super::norm::{norms, weights};
 use super::partials::{Mask, Partial};
 use super::parts::{PartKind, Question, ROW_WEIGHT, Subject};
-use crate::analyze::{AnalyzedRelease, KeyRule};
+use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
 use crate::mechanism::{
     Accounting, Calibrated, Exponential, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace,
     loss_threshold, mu_of, threshold,
@@ -201,9 +201,15 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
         return sets.len() as u64;
     }
     let of_set = |set: &Vec<usize>| {
-        set.iter().try_fold(1u64, |cells, at| match &release.keys[*at].1 {
-            KeyRule::Domain(values) => Some(cells.saturating_mul(values.len().max(1) as u64)),
-            KeyRule::Threshold => None,
+        axes(set, &release.tuples).iter().try_fold(1u64, |cells, axis| {
+            let listed = match axis {
+                Axis::Tuples(tuples) => tuples.rows.len(),
+                Axis::Key(at) => match &release.keys[*at].1 {
+                    KeyRule::Domain(values) => values.len(),
+                    KeyRule::Threshold => return None,
+                },
+            };
+            Some(cells.saturating_mul(listed.max(1) as u64))
         })
     };
     let rows = release.lineage.rows_per_unit.max(1);

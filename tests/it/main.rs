@@ -23,6 +23,7 @@ mod road;
 mod serve;
 mod settings;
 mod shadow;
+mod shapes;
 mod statistics;
 mod tidy;
 mod twins;

@@ -12,5 +12,4 @@ SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY woman_id) FROM nls.women;
 SELECT percentile_cont(1.5) WITHIN GROUP (ORDER BY birth_year) FROM nls.women;
 SELECT percentile_cont(birth_year / 2000.0) WITHIN GROUP (ORDER BY birth_year) FROM nls.women;
 SELECT mode() WITHIN GROUP (ORDER BY woman_id) FROM nls.women;
-SELECT race, count(*) FROM nls.women GROUP BY GROUPING SETS ((race), (race));
 SELECT grouping(birth_year), count(*) FROM nls.women GROUP BY ROLLUP (race)
