@@ -171,14 +171,8 @@ impl Resolver<'_> {
                 Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
             ast::TableFactor::Derived { lateral: true, .. } => Err(Refusal::unsupported("LATERAL")),
-            // A function's rows, of constants: its query stands alone.
             ast::TableFactor::Table { name, alias, args: Some(_), with_ordinality: false, .. } => {
-                let item = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
-                let from = vec![ast::TableWithJoins { relation: factor.clone(), joins: Vec::new() }];
-                let query = query_of(select_of(ast::Select { projection: vec![item], from, ..empty_select() }));
-                let (relation, columns) = self.middle_rows(&query, environment)?;
-                let own = names_of(name)?.pop().unwrap_or_default();
-                Ok((relation, scope_of(columns, alias.as_ref(), own)?))
+                self.rows_of_function(factor, name, alias.as_ref(), environment)
             }
             ast::TableFactor::NestedJoin { table_with_joins, alias } => {
                 let (relation, scope) = self.rows_joined(table_with_joins, environment)?;
@@ -192,6 +186,21 @@ impl Resolver<'_> {
             }
             _ => Err(Refusal::unsupported("this kind of FROM item")),
         }
+    }
+
+    /// A function's rows, of constants: its query stands alone.
+    fn rows_of_function(
+        &mut self,
+        call: &ast::TableFactor,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
+        let item = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
+        let from = vec![ast::TableWithJoins { relation: call.clone(), joins: Vec::new() }];
+        let query = query_of(select_of(ast::Select { projection: vec![item], from, ..empty_select() }));
+        let (relation, columns) = self.middle_rows(&query, environment)?;
+        Ok((relation, scope_of(columns, alias, names_of(name)?.pop().unwrap_or_default())?))
     }
 
     fn scan(&mut self, table: TableId) -> Result<(Relation, Vec<Named>), Refusal> {

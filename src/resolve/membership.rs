@@ -109,7 +109,12 @@ impl Resolver<'_> {
         let ties = self.ties(inner.across, &own)?;
         let relation = computing(inner.relation, ties.computed);
         let within = Place { scope: &inner.scope, outer: &inner.outer, environment: &environment, is_extended: false };
-        let (relation, named) = self.grouped(select, relation, within, &ties.keys)?;
+        let (relation, named) = self.grouped(select, relation, within, &ties.keys).map_err(|refusal| match refusal.sqlstate.as_str() {
+            sqlstate::GROUPING_ERROR => {
+                Refusal::unsupported("HAVING that reads the row around its subquery").hint("Compare a scalar subquery instead.")
+            }
+            _ => refusal,
+        })?;
         Ok(Found { relation, conditions: ties.on, items: named.iter().map(|c| self.column_expr(c.id)).collect() })
     }
 
