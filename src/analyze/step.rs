@@ -6,7 +6,7 @@ use super::range::Ranges;
 use crate::catalog::Type;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation, Paired, Spread};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Paired, Spread};
 
 /// Refuses a key whose spelling among equal values is one row's choice.
 ///
@@ -71,6 +71,7 @@ pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr
             Err(Refusal::unsupported("COUNT(DISTINCT …) of a value of this type within one group of rows"))
         }
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_) => Ok(()),
+        Operation::Unlike { .. } => Ok(()),
         Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
         Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode { .. } => Ok(()),
     }
@@ -88,10 +89,10 @@ pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> In
         // A group that nobody is in is no group.
         Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => Interval::new(0.0, rows),
-        Operation::Sum(value) => sum_of(ranges.of(value), rows),
-        Operation::Average(value) | Operation::Extreme { value, end: _ } => ranges.of(value),
+        Operation::Sum(value) | Operation::Unlike { value, moment: Moment::Sum } => sum_of(ranges.of(value), rows),
+        Operation::Average(value) | Operation::Unlike { value, moment: Moment::Mean } | Operation::Extreme { value, end: _ } => ranges.of(value),
         Operation::Quantile { value, .. } | Operation::Mode { value, descending: _ } => ranges.of(value),
-        Operation::Variance { value, kind } => {
+        Operation::Variance { value, kind } | Operation::Unlike { value, moment: Moment::Spread(kind) } => {
             let one = ranges.of(value);
             let variance = Interval::new(0.0, most_variance(one));
             match kind {

@@ -130,10 +130,8 @@ fn mapped<E>(operation: Operation, map: &mut impl FnMut(Expr) -> Result<Expr, E>
         Operation::Truth { value, of } => Operation::Truth { value: map(value)?, of },
         Operation::Paired { y, x, kind } => Operation::Paired { y: map(y)?, x: map(x)?, kind },
         // No window call, as it was resolved.
-        other @ (Operation::CountRows
-        | Operation::Distinct(_)
-        | Operation::OfDistinct { .. }
-        | Operation::Mode { .. }
-        | Operation::Quantile { .. }) => other,
+        other @ (Operation::CountRows | Operation::Distinct(_) | Operation::Unlike { .. } | Operation::Mode { .. } | Operation::Quantile { .. }) => {
+            other
+        }
     })
 }
