@@ -65,7 +65,7 @@ fn framed(name: &str) -> String {
         "tx" => "nth_value(x.tx, 2) OVER (PARTITION BY x.person ORDER BY x.b)".to_owned(),
         "vc" => "nth_value(x.vc, 3) OVER v".to_owned(),
         "dd" => "last_value(x.dd) OVER v".to_owned(),
-        "tt" => "min(x.tt) OVER (PARTITION BY x.person ORDER BY x.dd RANGE BETWEEN '1 mon'::interval PRECEDING AND '10 days'::interval FOLLOWING)"
+        "tt" => "min(x.tt) OVER (PARTITION BY x.person ORDER BY x.dd RANGE BETWEEN INTERVAL '1 month' PRECEDING AND INTERVAL '10 days' FOLLOWING)"
             .to_owned(),
         "j4" => "(count(x.b) OVER (PARTITION BY x.person ORDER BY x.j4 GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING))::int".to_owned(),
         "s2" => "(cume_dist() OVER w * 100)::smallint".to_owned(),
