@@ -45,6 +45,14 @@ pub(super) fn total_exhausted() -> Refusal {
     )
 }
 
+/// The owner has frozen the account.
+pub(super) fn frozen() -> Refusal {
+    refusal(
+        "the privacy budget is frozen".to_owned(),
+        "Nothing was charged. Answers that the role has paid for are still shown. The data owner froze the account and can unfreeze it.",
+    )
+}
+
 fn refusal(message: String, detail: &str) -> Refusal {
     Refusal::new(sqlstate::CONFIGURATION_LIMIT_EXCEEDED, message).detail(detail)
 }
@@ -108,7 +116,7 @@ mod tests {
 
     fn balance(accounting: Accounting, spent: Loss) -> Balance {
         let fixed = Fixed::round_down;
-        Balance { cap: Cap::new(fixed(1.0), fixed(1e-6), fixed(0.005), accounting).unwrap(), spent }
+        Balance::lasting(Cap::new(fixed(1.0), fixed(1e-6), fixed(0.005), accounting).unwrap(), spent)
     }
 
     fn laplace(epsilon: f64) -> Loss {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use pgveil::ledger::{AccountSpec, DebitError, Error, Fingerprint, Ledger, Purchase, Question, Stored};
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
-use pgveil::policy::Budget;
+use pgveil::policy::{Budget, Renew};
 
 const SHARE: f64 = 0.005;
 
@@ -38,7 +38,7 @@ impl Drop for Scratch {
 
 fn account(name: &str, epsilon: f64, delta: f64, accounting: Accounting) -> AccountSpec {
     let cap = Cap::new(Fixed::round_down(epsilon), Fixed::round_down(delta), Fixed::round_down(SHARE), accounting).unwrap();
-    AccountSpec { name: name.to_owned(), budget: Budget { epsilon, delta }, threshold_share: SHARE, cap }
+    AccountSpec { name: name.to_owned(), budget: Budget { epsilon, delta }, threshold_share: SHARE, cap, renew: Renew::Never }
 }
 
 fn laplace(epsilon: f64) -> Loss {
@@ -316,7 +316,7 @@ async fn answers_are_held_by_those_who_paid() {
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None, "not before it is paid");
     let total = ledger.balance_owner().await.unwrap().spent;
-    let purchase = Purchase { fresh: Loss::ZERO, offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(2) };
+    let purchase = Purchase { fresh: Loss::ZERO, offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(2), questions: Vec::new() };
     let _charge = ledger.purchase("bob", purchase).await.unwrap();
     assert_eq!(ledger.held("bob", answer).await.unwrap(), Some(b"values".to_vec()));
     assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
@@ -335,7 +335,7 @@ async fn an_offer_past_the_budget_is_refused() {
     let asked = question(1, 3.0, gaussian(9.0));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    let purchase = Purchase { fresh: gaussian(0.0001), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(1) };
+    let purchase = Purchase { fresh: gaussian(0.0001), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(1), questions: Vec::new() };
     let refused = ledger.purchase("bob", purchase).await.unwrap_err();
     assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
@@ -352,7 +352,7 @@ async fn ledger_of_the_first_format_is_kept_whole() {
     std::thread::sleep(std::time::Duration::from_millis(50));
     let connection = rusqlite::Connection::open(scratch.file()).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-    connection.execute_batch("DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; PRAGMA user_version = 1").unwrap();
+    connection.execute_batch("DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement; PRAGMA user_version = 1").unwrap();
     drop(connection);
     let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
     assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));

@@ -8,7 +8,7 @@ use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, File, Policy, Reuse, Wishes, check};
+use pgveil::policy::{Budget, File, Policy, Renew, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_util::sync::CancellationToken;
@@ -48,7 +48,7 @@ pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
     let share = policy.privacy.threshold_share;
     let cap =
         Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
-    AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap }
+    AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap, renew: Renew::Never }
 }
 
 impl Veil {
