@@ -43,12 +43,11 @@ async fn open(file: &File) -> Result<Ledger, Failure> {
     let Some(url) = &file.ledger_url else {
         return Err(Failure::with_remedy(format_args!("{} names no ledger", file.name), "Add `ledger: {url: sqlite:///path}`."));
     };
-    let path = url.strip_prefix("sqlite://").unwrap_or(url);
-    if !url.starts_with("postgres") && !Path::new(path).exists() {
-        return Err(Failure::with_remedy(format_args!("there is no ledger at {path}"), "It is made when `pgveil serve` starts for the first time."));
-    }
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    Ledger::open(url, owner, &roles).await.map_err(Failure::new)
+    Ledger::open_existing(url, owner, &roles).await.map_err(|error| match error {
+        Error::Missing { .. } => Failure::with_remedy(error, "It is made when `pgveil serve` starts for the first time."),
+        error => Failure::new(error),
+    })
 }
 
 fn named(file: &File, role: String) -> Result<String, Failure> {

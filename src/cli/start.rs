@@ -108,8 +108,9 @@ pub async fn engine(
     Ok(Started { engine: Arc::new(engine), warnings, mirrored })
 }
 
-/// Stops what [`engine`] started; sessions that still hold the engine end it when they end.
+/// Stops what [`engine`] started, once the record of statements is written; sessions that still hold the engine end it when they end.
 pub async fn stop(engine: Arc<Engine>) {
+    engine.ledger().flush().await;
     if let Some(engine) = Arc::into_inner(engine) {
         engine.stop().await;
     }

@@ -1,5 +1,6 @@
 //! What an account may spend, what it has spent, and what that leaves.
 
+use super::clock::date;
 use crate::mechanism::{Accounting, Cap, Fixed, Loss};
 use crate::policy::Renew;
 
@@ -25,6 +26,11 @@ impl Balance {
     /// Of an account that is never renewed, raised or frozen.
     pub fn lasting(cap: Cap, spent: Loss) -> Self {
         Self { cap, spent, lifetime: spent, renew: Renew::Never, renews_at: None, granted: (Fixed::ZERO, Fixed::ZERO), frozen: false }
+    }
+
+    /// The day (UTC) on which the budget begins anew.
+    pub fn renewal_date(&self) -> Option<String> {
+        self.renews_at.map(date)
     }
 
     /// Whether a pure loss could still be admitted by its epsilon: nothing without a pure bound was charged, and epsilon is left.

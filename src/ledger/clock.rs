@@ -41,7 +41,7 @@ pub(super) fn period_start(renew: Renew, now: i64) -> Option<i64> {
         Renew::Never => return None,
         // 1970-01-01 was a Thursday.
         Renew::Weekly => (day + 3).rem_euclid(7),
-        Renew::Monthly => day_of_month(day) - 1,
+        Renew::Monthly => civil(day).2 - 1,
     };
     Some((day - before) * DAY)
 }
@@ -58,14 +58,21 @@ pub(super) fn period_end(renew: Renew, now: i64) -> Option<i64> {
     period_start(renew, start + longest * DAY)
 }
 
-/// From days since 1970: years are counted from March in cycles of 400, so that the leap day is the last.
-fn day_of_month(day: i64) -> i64 {
+/// `YYYY-MM-DD` of a moment.
+pub(super) fn date(microseconds: i64) -> String {
+    let (year, month, day) = civil(microseconds.div_euclid(DAY));
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Year, month and day, from days since 1970: years are counted from March in cycles of 400, so that the leap day is the last.
+fn civil(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
-    let day_of_cycle = shifted.rem_euclid(146_097);
+    let (cycle, day_of_cycle) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year = (day_of_cycle - day_of_cycle / 1460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
     let day_of_year = day_of_cycle - (365 * year + year / 4 - year / 100);
     let month = (5 * day_of_year + 2) / 153;
-    day_of_year - (153 * month + 2) / 5 + 1
+    let (of_month, number) = (day_of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    (cycle * 400 + year + i64::from(number <= 2), number, of_month)
 }
 
 #[cfg(test)]
@@ -87,6 +94,9 @@ mod tests {
         assert_eq!(period_start(Renew::Monthly, 19_783 * DAY), Some(19_783 * DAY));
         assert_eq!(period_start(Renew::Monthly, -1), Some(-31 * DAY));
         assert_eq!(period_start(Renew::Weekly, -1), Some(-3 * DAY));
+        for (day, text) in [(20_778, "2026-11-21"), (0, "1970-01-01"), (-1, "1969-12-31"), (19_782, "2024-02-29"), (11_016, "2000-02-29")] {
+            assert_eq!(date(day * DAY + hour), text);
+        }
     }
 
     #[test]

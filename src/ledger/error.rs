@@ -15,6 +15,9 @@ pub enum Error {
     Url { url: String },
     #[error("directory {directory:?} of the ledger does not exist: create it, owned by the user that runs pgveil")]
     NoDirectory { directory: PathBuf },
+    /// Where a ledger must be, none is; none was made.
+    #[error("there is no ledger at {place}")]
+    Missing { place: String },
     /// Written by something else; left as it is.
     #[error("{ledger} is not a pgveil ledger ({reason}): it was left as it is, name another one")]
     Foreign { ledger: String, reason: String },

@@ -87,9 +87,20 @@ pub struct Ledger {
 ///
 /// [`Error`]: a store that is foreign, newer or damaged is refused and left as it was.
 pub fn open_store(url: &str) -> Result<Box<dyn Store>, Error> {
+    store_at(url, Absent::Make)
+}
+
+/// What becomes of a store that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    Make,
+    Refuse,
+}
+
+fn store_at(url: &str, absent: Absent) -> Result<Box<dyn Store>, Error> {
     match url.split_once("://") {
-        Some(("postgres" | "postgresql", _)) => Ok(Box::new(server::Server::open(url)?)),
-        Some(_) | None => Ok(Box::new(sqlite::Sqlite::open(url)?)),
+        Some(("postgres" | "postgresql", _)) => Ok(Box::new(server::Server::open(url, absent)?)),
+        Some(_) | None => Ok(Box::new(sqlite::Sqlite::open(url, absent)?)),
     }
 }
 
@@ -108,6 +119,16 @@ impl Ledger {
     pub async fn open(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
         let url = url.to_owned();
         Self::on(move || open_store(&url), Clock::system(), owner, roles).await
+    }
+
+    /// Opens a ledger that must be there: for whoever looks at it, so that a wrong name makes no fresh one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::open`]; [`Error::Missing`].
+    pub async fn open_existing(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
+        let url = url.to_owned();
+        Self::on(move || store_at(&url, Absent::Refuse), Clock::system(), owner, roles).await
     }
 
     /// Opens the ledger on a store and a clock: for tests, which break the one and turn the other. No command, setting or feature leads here.

@@ -8,6 +8,14 @@ const REMEDY: &str = "Nothing was charged. A lower pgveil.epsilon makes a query 
 
 /// The role's own account does not admit the loss. One line names the currency that is nearest to fitting; the detail names the other.
 pub(super) fn exhausted(needs: &Loss, balance: &Balance) -> Refusal {
+    let refusal = nearest(needs, balance);
+    match balance.renewal_date() {
+        Some(date) => refusal.hint(format!("The budget is renewed on {date} (UTC).")),
+        None => refusal,
+    }
+}
+
+fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
     if needs.delta > balance.delta_left() {
         return refusal(
             format!("privacy budget exhausted: this query needs delta {} and {} is left", needed(needs.delta), remaining(balance.delta_left())),

@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
+use super::Absent;
 use super::error::Error;
 use super::store::{Access, Row, Store, Value};
 use super::verify;
@@ -45,12 +46,12 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Connects to `postgres://…`, makes the schema if it is missing, and verifies the whole ledger.
+    /// Connects to `postgres://…` and verifies the whole ledger there.
     ///
     /// # Errors
     ///
     /// [`Error`]; a schema that is refused is not written to.
-    pub(super) fn open(url: &str) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
         let mut config: Config = url.parse().map_err(|_| Error::Url { url: "postgres://…".to_owned() })?;
         if config.get_application_name().is_none() {
             config.application_name("pgveil ledger");
@@ -59,7 +60,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut server = Self { runtime, config, session: None, writing: None };
         server.reconnect()?;
-        server.make_if_missing()?;
+        server.make_if_missing(absent)?;
         server.structure()?;
         verify::sums(&mut server, "the ledger's schema pgveil_ledger", schema::FORMAT)?;
         Ok(server)
@@ -111,11 +112,14 @@ impl Server {
     }
 
     /// Makes the schema, whole or not at all.
-    fn make_if_missing(&mut self) -> Result<(), Error> {
+    fn make_if_missing(&mut self, absent: Absent) -> Result<(), Error> {
         let name = schema::NAME;
         let there = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{name}'");
         if self.script(&there)?.as_deref() == Some("1") {
             return Ok(());
+        }
+        if absent == Absent::Refuse {
+            return Err(Error::Missing { place: format!("schema {name} of the database of ledger.url") });
         }
         // One maker at a time; the number is that of ledgers.
         let locked = self.script(&format!("BEGIN; SELECT pg_advisory_xact_lock(7379450921); {there}"))?;

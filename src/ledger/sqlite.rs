@@ -13,6 +13,7 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
+use super::Absent;
 use super::error::Error;
 use super::store::{Access, Row, Store, Value};
 use super::verify;
@@ -28,14 +29,18 @@ pub(super) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file of `sqlite:///path` (or a bare path), made if missing, verified whole.
+    /// Opens the file of `sqlite:///path` (or a bare path), verified whole.
     ///
     /// # Errors
     ///
     /// [`Error`]; a file that is refused is not written to.
-    pub(super) fn open(url: &str) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
         let path = file::path(url)?;
-        file::create_if_missing(&path, build)?;
+        match absent {
+            Absent::Make => file::create_if_missing(&path, build)?,
+            Absent::Refuse if path.exists() => {}
+            Absent::Refuse => return Err(Error::Missing { place: path.display().to_string() }),
+        }
         file::check_header(&path)?;
         let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
         let mut store = Self { connection, path };

@@ -5,7 +5,7 @@ mod disk;
 mod processes;
 mod properties;
 mod relay;
-mod stage;
+pub mod stage;
 mod steps;
 
 use std::path::{Path, PathBuf};
