@@ -286,12 +286,7 @@ fn gone() -> Error {
     Error::Damaged { ledger: "the ledger".to_owned(), reason: "an account is gone from it".to_owned() }
 }
 
-fn open_accounts(
-    store: &mut dyn Store,
-    now: i64,
-    owner: &AccountSpec,
-    roles: &[AccountSpec],
-) -> Result<(Account, HashMap<String, Account>), Error> {
+fn open_accounts(store: &mut dyn Store, now: i64, owner: &AccountSpec, roles: &[AccountSpec]) -> Result<(Account, HashMap<String, Account>), Error> {
     let owner = open_account(store, now, "owner", owner)?;
     let mut accounts = HashMap::with_capacity(roles.len());
     for role in roles {

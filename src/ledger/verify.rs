@@ -115,7 +115,12 @@ fn add(accounts: &mut BTreeMap<i64, Expected>, id: i64, loss: Loss, is_since: im
 }
 
 /// Shows every row of a table to `one`, page by page; the ids are 1, 2, 3, …
-fn add_up(store: &mut dyn Store, sql: &'static str, what: &str, mut one: impl FnMut(&Row, i64) -> Result<bool, Error>) -> Result<Option<String>, Error> {
+fn add_up(
+    store: &mut dyn Store,
+    sql: &'static str,
+    what: &str,
+    mut one: impl FnMut(&Row, i64) -> Result<bool, Error>,
+) -> Result<Option<String>, Error> {
     let mut last = 0;
     loop {
         let rows = store.query(sql, &[Value::Int(last), Value::Int(PAGE as i64)])?;

@@ -129,8 +129,7 @@ impl Veil {
 }
 
 async fn engine(server: &LocalPostgres, client: &tokio_postgres::Client, yaml: &str, ledger: &str, sampler: Option<MakeSampler>) -> Engine {
-    let variables =
-        |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
+    let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
     let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
     let catalog = pgveil::catalog::load(client).await.unwrap();
     let policy = check(&file, &catalog, client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;

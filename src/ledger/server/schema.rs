@@ -188,7 +188,9 @@ mod tests {
     #[test]
     fn columns_and_guards_are_listed() {
         let expected = super::expected();
-        for line in ["account.spent_epsilon bytea", "debit.id bigint not null", "account.threshold_share double precision not null", "trigger account_spent"] {
+        for line in
+            ["account.spent_epsilon bytea", "debit.id bigint not null", "account.threshold_share double precision not null", "trigger account_spent"]
+        {
             assert!(expected.iter().any(|known| known == line), "{line}: {expected:#?}");
         }
         assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 9);

@@ -53,7 +53,8 @@ fn lasting(place: Place, budget: Budget, renew: Renew, findings: &mut Findings) 
     match renew {
         Renew::Never => Some(budget),
         Renew::Weekly | Renew::Monthly => {
-            findings.error(place, "privacy.budget is never renewed: it is the most that all roles together may ever learn; renew the budgets of roles");
+            findings
+                .error(place, "privacy.budget is never renewed: it is the most that all roles together may ever learn; renew the budgets of roles");
             None
         }
     }

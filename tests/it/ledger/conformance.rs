@@ -14,14 +14,16 @@ use super::{account, at, at_usual, fingerprint, gaussian, laplace, question, spe
 macro_rules! on_both_stores {
     ($($name:ident),* $(,)?) => {
         mod sqlite {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $name() {
                 let scratch = super::super::Scratch::new();
                 super::$name(&scratch.url()).await;
             })*
         }
         mod postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $name() {
                 super::$name(&super::stage::database().await).await;
             })*
@@ -188,7 +190,11 @@ async fn debits_per_second(url: &str) {
         for task in running {
             task.await.unwrap();
         }
-        println!("{}, {tasks} sessions: {:.0} debits a second", url.split(':').next().unwrap(), (each * tasks) as f64 / start.elapsed().as_secs_f64());
+        println!(
+            "{}, {tasks} sessions: {:.0} debits a second",
+            url.split(':').next().unwrap(),
+            (each * tasks) as f64 / start.elapsed().as_secs_f64()
+        );
     }
 }
 
@@ -223,14 +229,14 @@ async fn an_offer_past_the_budget_is_refused(url: &str) {
     let asked = question(1, 3.0, gaussian(9.0));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    let purchase = Purchase { fresh: gaussian(0.0001), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(1), questions: Vec::new() };
+    let purchase =
+        Purchase { fresh: gaussian(0.0001), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(1), questions: Vec::new() };
     let refused = ledger.purchase("bob", purchase).await.unwrap_err();
     assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
     assert_eq!(ledger.balance("bob").await.unwrap().spent, Loss::ZERO, "neither part is charged");
     assert_eq!(ledger.balance_owner().await.unwrap().spent, Loss::ZERO);
 }
-
 
 /// A ledger on a clock that the test turns: (ledger, the clock's microseconds).
 async fn with_clock(url: &str, owner: f64, ann: (f64, Renew), now: &Arc<AtomicI64>) -> Ledger {

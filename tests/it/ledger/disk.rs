@@ -36,7 +36,8 @@ async fn a_full_disk_charges_what_it_acknowledged() {
     let size = std::fs::metadata(scratch.file()).unwrap().len();
     // Ignored, the signal of the limit becomes an error like that of a full disk. A block of sh is 512 bytes.
     let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" --exact ledger::disk::child --nocapture --test-threads=1", (size + 40_000) / 512);
-    let child = Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe().unwrap()).env(URL, scratch.url()).stdout(Stdio::piped()).output();
+    let child =
+        Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe().unwrap()).env(URL, scratch.url()).stdout(Stdio::piped()).output();
     let output = child.unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("\nfull\n"), "{told}");

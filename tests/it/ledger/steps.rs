@@ -50,8 +50,7 @@ impl Store for Dying {
 async fn child() {
     let (Ok(url), Ok(at)) = (std::env::var(URL), std::env::var(STEP)) else { return };
     let (owner, roles) = specs_usual(Accounting::Gdp);
-    let ledger =
-        Ledger::on(move || Ok(Box::new(Dying(open_store(&url)?)) as Box<dyn Store>), Clock::system(), owner, &roles).await.unwrap();
+    let ledger = Ledger::on(move || Ok(Box::new(Dying(open_store(&url)?)) as Box<dyn Store>), Clock::system(), owner, &roles).await.unwrap();
     LEFT.store(at.parse().unwrap(), Ordering::SeqCst);
     let asked = question(1, 0.1, gaussian(0.001));
     let purchase = Purchase { fresh: asked.loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint: fingerprint(1), questions: vec![asked] };
