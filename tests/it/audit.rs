@@ -19,7 +19,7 @@ async fn every_statement_is_recorded_without_its_text() {
         (marked, Verdict::Answered, "00000", true),
         (marked, Verdict::Reused, "00000", false),
         ("SELECT 1", Verdict::Answered, "00000", false),
-        ("SELECT * FROM nls.women WHERE race = 'lighthouse'", Verdict::Refused, "0A000", false),
+        ("SELECT * FROM nls.women WHERE race = 'lighthouse'", Verdict::Refused, "42501", false),
         ("SELECT lighthouse FROM nls.women", Verdict::Refused, "42703", false),
         // Charged, and then an error of the analyst's own arithmetic.
         ("SELECT 1 / (count(*) - count(*)) FROM nls.interviews", Verdict::Failed, "22012", true),
