@@ -61,8 +61,8 @@ impl Engine {
         let paid = part.loss().compose(sum(&offered)).unwrap_or(plan.loss());
         let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count });
         if part.releases().next().is_none() {
-            // Nothing runs under this charge.
-            drop(self.charge(asker, &part, &offered, &[], tally).await?);
+            // Nothing runs under this charge, and no question is claimed by it.
+            let _charge = self.charge(asker, &part, &offered, &[], tally).await?;
             self.receive(asker, plan, &offered, &mut released).await?;
             return Ok(answered(released));
         }
