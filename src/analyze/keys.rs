@@ -254,9 +254,9 @@ impl Keys<'_> {
             }
             Node::Call { function, arguments } => match function {
                 Function::IsNull | Function::IsNotNull | Function::IsTrue | Function::IsNotTrue | Function::IsFalse | Function::IsNotFalse => false,
-                Function::IsDistinctFrom | Function::IsNotDistinctFrom => false,
+                Function::IsDistinctFrom | Function::IsNotDistinctFrom | Function::CountNulls | Function::CountNonNulls => false,
                 Function::Coalesce | Function::Greatest | Function::Least => arguments.iter().all(|a| self.may_be_null(a)),
-                Function::NullIf | Function::SubstringMatching => true,
+                Function::NullIf | Function::SubstringMatching | Function::SubstringWhole => true,
                 Function::Concat | Function::ConcatSeparated => false,
                 // Made total by giving NULL.
                 _ if matches!(rule(*function), Rule::Division | Rule::Domain | Rule::Reach) => true,

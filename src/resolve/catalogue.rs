@@ -38,6 +38,11 @@ pub enum Function {
     SimilarTo,
     Matches,
     MatchesInsensitive,
+    /// How many of the arguments are NULL, and are not.
+    CountNulls,
+    CountNonNulls,
+    /// First argument among the others, constants of its type in ascending order: how many of them it reaches.
+    Thresholds,
     /// Any number of texts, NULLs left out.
     Concat,
     /// The same, the first of them a constant between the others.
@@ -73,6 +78,13 @@ pub enum Function {
     Truncate,
     TruncateTo,
     TrimScale,
+    /// Digits after the point, with and without trailing zeros.
+    Scale,
+    MinScale,
+    Gcd,
+    Lcm,
+    Factorial,
+    ToHex,
     SquareRoot,
     CubeRoot,
     NaturalLog,
@@ -90,6 +102,20 @@ pub enum Function {
     ArcCosine,
     ArcTangent,
     ArcTangent2,
+    Sinh,
+    Cosh,
+    Tanh,
+    ArcSinh,
+    ArcCosh,
+    ArcTanh,
+    SineOfDegrees,
+    CosineOfDegrees,
+    TangentOfDegrees,
+    CotangentOfDegrees,
+    ArcSineInDegrees,
+    ArcCosineInDegrees,
+    ArcTangentInDegrees,
+    ArcTangent2InDegrees,
     Degrees,
     Radians,
     WidthBucket,
@@ -100,6 +126,7 @@ pub enum Function {
     Initcap,
     Length,
     OctetLength,
+    BitLength,
     Trim,
     TrimLeft,
     TrimRight,
@@ -110,6 +137,12 @@ pub enum Function {
     /// The part that a constant regular expression matches.
     SubstringMatching,
     ReplaceMatching,
+    /// The part that a constant regular expression matches, whatever groups it has.
+    SubstringWhole,
+    /// How often a constant regular expression matches.
+    CountMatching,
+    Overlay,
+    OverlayFor,
     Position,
     StartsWith,
     Replace,
@@ -144,6 +177,16 @@ pub enum Function {
     /// (constant zone, timestamp).
     AtZone,
     MakeDate,
+    MakeTimestamp,
+    /// (constant step, timestamp, constant origin).
+    DateBin,
+    AddIntervals,
+    SubtractIntervals,
+    NegateInterval,
+    JustifyDays,
+    JustifyHours,
+    JustifyInterval,
+    IsFinite,
     /// Seconds since 1970 as a timestamptz.
     FromEpoch,
 }

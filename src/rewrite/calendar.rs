@@ -1,6 +1,6 @@
 //! Dates, timestamps and intervals, kept within the years 1 to 9999.
 
-use sqlparser::ast::BinaryOperator as B;
+use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::guard::{Emitted, clamped, internal, keep_within, working};
 use super::operator::operands;
@@ -31,6 +31,13 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
             let name = if function == F::Age { "age" } else { "timezone" };
             called(name, function, in_calendar(emitted, arguments), result)
         }
+        F::AddIntervals | F::SubtractIntervals | F::NegateInterval | F::JustifyDays | F::JustifyHours | F::JustifyInterval => {
+            spans(function, emitted, result)
+        }
+        F::DateBin => {
+            let binned = called("date_bin", function, in_calendar(emitted, arguments), result)?;
+            Ok(keep_within(binned, of_type(result), result))
+        }
         F::FromEpoch => {
             let (seconds, _) = operands(emitted)?;
             let seconds = keep_within(seconds, Interval::new(-62_135_596_800.0, 253_402_300_799.0), &Type::Float8);
@@ -53,6 +60,30 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
         }
         _ => moved_by_days(function, emitted, result),
     }
+}
+
+/// Intervals made of intervals whose length is known: a stored one may be as long as its type holds, and a sum of such is an error.
+fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+    use Function as F;
+    let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
+    let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
+    let range = apply(function, &ranges, result);
+    let reach = Interval::new(-REACH * 2.0, REACH * 2.0);
+    if !ranges.iter().all(|r| r.within(reach)) || !range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
+        return Err(Refusal::unsupported("arithmetic on an interval whose length is not known")
+            .hint("Differences of dates and timestamps and constant intervals have a known length; a column of intervals is compared, or read by EXTRACT."));
+    }
+    let (a, b) = operands(emitted)?;
+    let sql = match (function, b) {
+        (F::AddIntervals, Some(b)) => sql::binary(sql::nested(a.sql), B::Plus, sql::nested(b.sql)),
+        (F::SubtractIntervals, Some(b)) => sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
+        (F::NegateInterval, None) => sql::nested(ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr: Box::new(sql::nested(a.sql)) }),
+        (F::JustifyDays, None) => sql::call("justify_days", vec![a.sql]),
+        (F::JustifyHours, None) => sql::call("justify_hours", vec![a.sql]),
+        (F::JustifyInterval, None) => sql::call("justify_interval", vec![a.sql]),
+        _ => return Err(internal()),
+    };
+    Ok(Emitted { nodes, ..Emitted::plain(sql, range) })
 }
 
 /// Computed dates and timestamps brought back to the calendar.

@@ -11,9 +11,9 @@ use super::calendar::calendar;
 use super::cast::cast;
 use super::constants;
 use super::curve::{domain, reach};
-use super::grammar::{comparison_operator, grammar};
+use super::grammar::{comparison_operator, grammar, of_stored};
 use super::guard::{Emitted, clamped, internal, is_float, literal};
-use super::operator::{arithmetic, division, histogram, operands};
+use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
@@ -79,7 +79,7 @@ impl Expressions<'_> {
         Some(cells)
     }
 
-    /// The expression where only NULL or not matters: a clamp changes neither.
+    /// The expression where only NULL or not matters, or finite or not: a clamp changes neither, or hides it.
     pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
         match expr.as_column() {
             Some(id) => Ok(self.cell(id)?.raw.clone()),
@@ -186,6 +186,10 @@ impl Expressions<'_> {
             let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
             return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
         }
+        if let Function::CountNulls | Function::CountNonNulls | Function::IsFinite = function {
+            let arguments = arguments.iter().map(|a| self.presence(a)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(of_stored(function, arguments));
+        }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         match function {
             Function::Like | Function::ILike | Function::SimilarTo | Function::Matches | Function::MatchesInsensitive => {
@@ -193,6 +197,7 @@ impl Expressions<'_> {
                 return matched(function, subject, pattern.ok_or_else(internal)?.sql);
             }
             Function::Concat | Function::ConcatSeparated => return Ok(joined(function, emitted)),
+            Function::Gcd | Function::Lcm => return divisor(function, emitted, result),
             _ => {}
         }
         match rule(function) {

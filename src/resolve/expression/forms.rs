@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::{coerce, type_name, unknown};
+use crate::resolve::literal::{coerce, type_name, unknown, unknown_abroad};
 use crate::resolve::middle::is_constant_list;
 use crate::resolve::tree::{Expr, Node};
 
@@ -235,7 +235,7 @@ impl Expressions<'_> {
                 let to = type_of(element)?;
                 let elements = match expr.as_ref() {
                     ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), span: _ }) => {
-                        written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), unknown())).collect()
+                        written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), if self.constants.is_utc { unknown() } else { unknown_abroad() })).collect()
                     }
                     other => self.elements(other)?,
                 };
@@ -270,11 +270,7 @@ impl Expressions<'_> {
         let text = self.constant_text(pattern, "a pattern")?;
         let pattern = match function {
             Function::Like | Function::ILike => pattern::like(&text, escape)?,
-            Function::SimilarTo if escape.is_none() => {
-                pattern::similar(&text)?;
-                text
-            }
-            Function::SimilarTo => return Err(Refusal::unsupported("SIMILAR TO with an escape")),
+            Function::SimilarTo => pattern::similar(&text, escape)?,
             _ => {
                 pattern::regex(&text)?;
                 text

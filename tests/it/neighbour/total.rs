@@ -13,6 +13,14 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
     use Function as F;
     match (kind, function) {
         (Kind::Int2, _) => &["s2"],
+        (Kind::Int4, F::MakeTimestamp) => &["2024", "(j4 % 14)", "(ni + 27)", "ni", "j4", "12"],
+        (Kind::Float8, F::MakeTimestamp) => &["g8", "59.999999", "60", "f8"],
+        (Kind::Interval, F::AddIntervals | F::SubtractIntervals | F::NegateInterval | F::JustifyDays | F::JustifyHours | F::JustifyInterval) => {
+            &["(tt - ts)", "interval '100 days 30:00'", "age(tt, ts)", "(ni * interval '40 days')", "iv", "(i4 * interval '-26 hours')"]
+        }
+        (Kind::Timestamp | Kind::Timestamptz, F::DateBin) => &["tt", "ts", "timestamp '2000-01-03 04:05'", "tz"],
+        (Kind::ConstantInterval, F::DateBin) => &["interval '7 days'", "interval '15 minutes'", "interval '1 microsecond'", "interval '3999 days 2 hours'"],
+        (Kind::ConstantInt, F::Overlay | F::OverlayFor) => &["1", "2", "0", "3000", "5"],
         (Kind::Int4, F::MakeDate) => &["ni", "j4", "2024", "(j4 % 40)"],
         (Kind::Int4, _) => &["j4", "i4", "ni"],
         (Kind::Int8, _) => &["j8", "i8"],
@@ -32,7 +40,7 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
         (Kind::ConstantInt, F::Repeat) => &["3", "0", "-1", "16"],
         (Kind::ConstantInt, _) => &["0", "1", "-3", "2", "1000"],
         (Kind::ConstantText, F::AtZone) => &["'UTC'", "'America/New_York'", "'Asia/Kabul'"],
-        (Kind::ConstantText, F::SubstringMatching) => &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"],
+        (Kind::ConstantText, F::SubstringMatching | F::SubstringWhole | F::CountMatching) => &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"],
         (Kind::ConstantText, F::ReplaceMatching) => &["'x'", "'g'", "'[[:alpha:]]'", "'gi'", "'\\1-\\&'"],
         (Kind::ConstantText, F::DateTrunc) => {
             &["'month'", "'week'", "'millennium'", "'hour'", "'quarter'", "'decade'", "'microseconds'", "'century'"]
@@ -80,6 +88,14 @@ fn written(entry: &Entry, at: usize) -> String {
             if is_symbol { format!("({a}{float} ^ {b}{float})") } else { format!("{}({a}{float}, {b}{float})", entry.name) }
         }
         ("log", [_, b]) => format!("log({}, {b})", ["2", "10", "0.5"][at % 3]),
+        ("date_bin", [step, a, origin]) => {
+            let zoned = entry.result == Kind::Timestamptz;
+            let a = if zoned { "tz" } else { a };
+            let origin = if zoned { "timestamptz '2001-02-16 20:05:00+00'" } else if at % 5 == 4 { origin } else { "timestamp '2001-02-16 20:05:00'" };
+            format!("date_bin({step}, {a}, {origin})")
+        }
+        ("overlay", [a, b, from]) => format!("overlay({a} PLACING {b} FROM {from})"),
+        ("overlay", [a, b, from, length]) => format!("overlay({a} PLACING {b} FROM {from} FOR {length})"),
         ("width_bucket", [a, ..]) => format!("width_bucket({a}, -1, 10, 4)"),
         ("timezone", [zone, a]) => format!("({a} AT TIME ZONE {zone})"),
         ("extract", [field, a]) => format!("extract({} FROM {a})", field.trim_matches('\'')),
@@ -239,6 +255,65 @@ const FORMS: &[&str] = &[
     "(i4 / 7 * 7 + i4 % 7)",
     "(NOT b OR i4 > 3 AND j4 < 9)",
     "(tx || kd LIKE '%a')",
+    "width_bucket(nn, ARRAY[1, 5, 10.5])",
+    "width_bucket(g8, ARRAY[-1, 0, 1e5]::float8[])",
+    "width_bucket(j4, '{1,5,10}'::int[])",
+    "width_bucket(dd, ARRAY[date '2000-01-01', '2000-06-01'])",
+    "width_bucket(tt, ARRAY[timestamp '2000-01-03', timestamp '2000-01-09'])",
+    "format('%s: %2$s/%1$s %%', tx, j4, b)",
+    "format('%s', NULL)",
+    "format('no')",
+    "regexp_like(tx, '^t', 'i')",
+    "regexp_like(vc, 'v[0-9]')",
+    "(regexp_match(tx, '([a-z]+) ([0-9]+)'))[1]",
+    "num_nulls(tx, nn, iv, tz)",
+    "num_nonnulls(i4, d, NULL, 'x')",
+    "(tt + make_interval(days => ni, hours => 2))",
+    "(ts - make_interval(0, 1, 2, j4))",
+    "(tt + make_interval(secs => g8))",
+    "(interval '1 day' + interval '2 hours' < tt - ts)",
+    "(tt + (interval '1 mon' - interval '3 days'))",
+    "(ts - (tt - ts))",
+    "(j4 BETWEEN SYMMETRIC 30 AND 2)",
+    "(j4 NOT BETWEEN SYMMETRIC ni + 1 AND -ni * 2)",
+    "(j4 BETWEEN ASYMMETRIC 2 AND 30)",
+    "(tx ISNULL)",
+    "(tx NOTNULL)",
+    "trim(trailing '19 ' from tx)",
+    "trim(both from tx)",
+    "trim(from rt)",
+    "substring(tx for 3)",
+    "overlay(tx PLACING vc FROM 2)",
+    "(tx ^@ 'Te')",
+    "(tx SIMILAR TO 'Text!_%' ESCAPE '!')",
+    "(tx SIMILAR TO 'T_xt [0-9]+')",
+    "(b IS UNKNOWN)",
+    "(b IS NOT UNKNOWN)",
+    "(tx != kd)",
+    "('2000-01-05T00:00:00Z' <= tt)",
+    "(tt < '2000-01-09T10:20:30.5+02:00')",
+    "(tz >= '2000-01-05')",
+    "(tz IN ('2000-01-02 10:04:05.25', '2000-01-02T10:04:05.25Z'))",
+    "(tz > timestamptz '2000-01-05T00:00:00.123456789+02')",
+    "(dd > '2000-01-05 10:00:00')",
+    "(dd > '20000105')",
+    "(tt > timestamp '2000-01-05T00:00:00Z')",
+    "(ts + interval 'P1M2DT3H')",
+    "(ts + interval '1-2' year to month)",
+    "(ts - interval '1 02:03:04' day to second)",
+    "(ts - interval '1.5 years')",
+    "(tt - ts > 'P3D'::interval)",
+    "(int '5' + j4)",
+    "(numeric '1.50' + n2)",
+    "(bool 'yes' AND b)",
+    "position('x' in tx)",
+    "(|/ abs(g8))",
+    "(||/ g8)",
+    "(j4 % 5 IN (1, 2) IS DISTINCT FROM b)",
+    "justify_interval(tt - ts)",
+    "isfinite(dd)",
+    "(isfinite(tt) AND isfinite(iv))",
+    "(extract(julian FROM tt))",
 ];
 
 /// Shapes in which PostgreSQL may move an expression past its guards.
