@@ -102,7 +102,8 @@ pub fn of_type(data_type: &Type) -> Interval {
             let micros = |days: i32| days as f64 * MICROS_PER_DAY as f64;
             Interval::new(micros(DAYS.0), micros(DAYS.1 + 1))
         }
-        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval | Type::Other { .. } => Interval::ALL,
+        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval => Interval::ALL,
+        Type::Time | Type::Enum(_) | Type::Other { .. } => Interval::ALL,
     }
 }
 
@@ -153,7 +154,8 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
             moment(function, a, b, result)
         }
         F::MakeTimestamp | F::DateBin | F::AddIntervals | F::SubtractIntervals | F::NegateInterval => moment(function, a, b, result),
-        F::JustifyDays | F::JustifyHours | F::JustifyInterval => moment(function, a, b, result),
+        F::JustifyDays | F::JustifyHours | F::JustifyInterval | F::AtTime | F::TimeBetween => moment(function, a, b, result),
+        F::MakeTime | F::TimeLater | F::TimeEarlier => Interval::ALL,
         F::DateTrunc => Interval::new(a.lo - 366_000.0 * MICROS_PER_DAY as f64, a.hi),
         F::Extract | F::DatePart => Interval::ALL,
         F::Length | F::OctetLength | F::Position | F::Ascii | F::CountMatching => Interval::new(0.0, 2e6),
@@ -281,6 +283,8 @@ fn moment(function: Function, a: Interval, b: Interval, result: &Type) -> Interv
             Interval::new(a.lo - slack(a.lo), a.hi + slack(a.hi))
         }
         // The start of the step that the instant lies in.
+        F::AtTime => within(a.lo * day, (a.hi + 1.0) * day, limit),
+        F::TimeBetween => Interval::new(-day, day),
         F::DateBin => within(b.lo - a.hi, b.hi, limit),
         F::FromEpoch => {
             let micros = |seconds: f64| (seconds - 946_684_800.0) * 1e6;
@@ -324,6 +328,14 @@ fn modulo(a: Interval, b: Interval) -> Interval {
 pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
     if *data_type == Type::Interval {
         return interval_part(field, operand);
+    }
+    if *data_type == Type::Time {
+        // The last instant of a day may be written 24:00.
+        return match field {
+            "hour" => Interval::new(0.0, 24.0),
+            "epoch" => Interval::new(0.0, 86_400.0),
+            _ => date_part(field, Interval::ALL, &Type::Timestamp),
+        };
     }
     let years = operand.is_finite().then(|| (f64::from(year(operand.lo, data_type)), f64::from(year(operand.hi, data_type))));
     let by_years = |length: f64| match years {

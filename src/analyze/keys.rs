@@ -57,7 +57,7 @@ impl Keys<'_> {
         let deterministic = expr.columns().iter().all(|id| self.is_deterministic(*id));
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
-            Type::Date | Type::Timestamp | Type::Timestamptz => Ok(KeyRule::Threshold),
+            Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(KeyRule::Threshold),
             Type::Text | Type::Varchar(_) if deterministic => Ok(KeyRule::Threshold),
             Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
             Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => {

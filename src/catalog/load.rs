@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::{Client, Row};
 
 use super::type_of::type_of;
-use super::{Catalog, Column, Definition, Error, ForeignKey, Kind, Table, UniqueKey, UserType, fingerprints};
+use super::{Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType, fingerprints};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -64,7 +64,8 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     link(&mut tables, &edges);
 
-    let types = client.query(TYPES_SQL, &[]).await?.iter().map(user_type).collect::<Result<_, _>>()?;
+    let types = client.query(TYPES_SQL, &[]).await?.iter().map(user_type).collect::<Result<Vec<_>, _>>()?;
+    name_enums(&mut tables, &types);
     let oids: Vec<u32> = tables.keys().copied().collect();
     for (oid, fingerprint) in fingerprints(client, &oids).await? {
         if let Some(table) = tables.get_mut(&oid) {
@@ -81,6 +82,17 @@ fn user_type(row: &Row) -> Result<UserType, Error> {
     let definition =
         if is_enum { Definition::Enum(row.try_get(4)?) } else { Definition::Domain { base: row.try_get(5)?, not_null: row.try_get(6)? } };
     Ok(UserType { oid: row.try_get(0)?, schema: row.try_get(1)?, name: row.try_get(2)?, definition })
+}
+
+/// Columns of enums know their labels.
+fn name_enums(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
+    for column in tables.values_mut().flat_map(|table| &mut table.columns) {
+        let Type::Other { oid: of, name: _ } = &column.data_type else { continue };
+        if let Some(UserType { oid, schema, name, definition: Definition::Enum(labels) }) = types.iter().find(|made| made.oid == *of) {
+            let made = Enum { oid: *oid, schema: schema.clone(), name: name.clone(), labels: labels.clone() };
+            column.data_type = Type::Enum(Box::new(made));
+        }
+    }
 }
 
 fn table(row: &Row) -> Result<Table, Error> {

@@ -42,11 +42,24 @@ pub enum Type {
     Timestamp,
     Timestamptz,
     Interval,
+    /// Without time zone.
+    Time,
+    Enum(Box<Enum>),
     /// Any other type, by OID and the name `format_type` prints.
     Other {
         oid: u32,
         name: String,
     },
+}
+
+/// A type made by CREATE TYPE … AS ENUM.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Enum {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    /// In their order.
+    pub labels: Vec<String>,
 }
 
 /// One column of a table.

@@ -19,6 +19,7 @@ pub fn type_of(oid: u32, modifier: i32, name: &str) -> Type {
         1114 => Type::Timestamp,
         1184 => Type::Timestamptz,
         1186 => Type::Interval,
+        1083 => Type::Time,
         1042 => match length(modifier) {
             Some(n) => Type::Char(n),
             None => Type::Other { oid, name: name.to_owned() },
@@ -45,6 +46,8 @@ pub fn oid_of(data_type: &Type) -> u32 {
         Type::Timestamp => 1114,
         Type::Timestamptz => 1184,
         Type::Interval => 1186,
+        Type::Time => 1083,
+        Type::Enum(made) => made.oid,
         Type::Other { oid, name: _ } => *oid,
     }
 }
@@ -82,6 +85,8 @@ impl std::fmt::Display for Type {
             Self::Timestamp => f.write_str("timestamp without time zone"),
             Self::Timestamptz => f.write_str("timestamp with time zone"),
             Self::Interval => f.write_str("interval"),
+            Self::Time => f.write_str("time without time zone"),
+            Self::Enum(made) => write!(f, "{}.{}", made.schema, made.name),
             Self::Other { name, .. } => f.write_str(name),
         }
     }

@@ -178,6 +178,14 @@ pub enum Function {
     AtZone,
     MakeDate,
     MakeTimestamp,
+    MakeTime,
+    /// Date and time of the day.
+    AtTime,
+    /// Time of the day and an interval, round the clock.
+    TimeLater,
+    TimeEarlier,
+    /// Between two times of the day.
+    TimeBetween,
     /// (constant step, timestamp, constant origin).
     DateBin,
     AddIntervals,
@@ -225,6 +233,7 @@ pub enum Kind {
     Timestamp,
     Timestamptz,
     Interval,
+    Time,
     Bool,
     /// An integer that must be a constant.
     ConstantInt,
@@ -248,7 +257,7 @@ const fn entry(name: &'static str, function: Function, arguments: &'static [Kind
     Entry { name, function, arguments, result, rule }
 }
 
-use Kind::{Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz};
+use Kind::{Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz};
 use Rule::Total;
 
 /// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those with the preferred type of a category stand last.
@@ -269,6 +278,7 @@ impl Kind {
             Timestamp => Type::Timestamp,
             Timestamptz => Type::Timestamptz,
             Interval | ConstantInterval => Type::Interval,
+            Time => Type::Time,
             Bool => Type::Bool,
         }
     }
@@ -277,7 +287,7 @@ impl Kind {
     pub fn is_constant(self) -> bool {
         match self {
             ConstantInt | ConstantText | ConstantInterval => true,
-            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz | Interval | Bool => false,
+            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz | Interval | Time | Bool => false,
         }
     }
 

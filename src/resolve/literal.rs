@@ -104,6 +104,12 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
         Type::Timestamp => instant::local(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
         Type::Timestamptz => instant::in_utc(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp with time zone", text)),
         Type::Interval => interval(text, None).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT)),
+        Type::Time => instant::time_of(text).map(Scalar::Text).ok_or_else(|| not_iso("time", text)),
+        Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
+        Type::Enum(made) => {
+            let shown: String = text.chars().take(80).collect();
+            Err(Refusal::new("22P02", format!("invalid input value for enum {}: \"{shown}\"", made.name)))
+        }
         Type::Char(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
     }
 }
@@ -130,6 +136,7 @@ pub fn integer_range(data_type: &Type) -> Option<(i64, i64)> {
         Type::Int4 => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
         Type::Int8 => Some((i64::MIN, i64::MAX)),
         Type::Bool | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => None,
+        Type::Time | Type::Enum(_) => None,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => None,
     }
 }
@@ -214,6 +221,8 @@ pub fn type_name(data_type: &Type) -> &str {
         Type::Timestamp => "timestamp without time zone",
         Type::Timestamptz => "timestamp with time zone",
         Type::Interval => "interval",
+        Type::Time => "time without time zone",
+        Type::Enum(made) => &made.name,
         Type::Other { oid: _, name } => name,
     }
 }
@@ -259,7 +268,7 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
 
 /// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None` where it would not, or where we do not follow it.
 pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
-    use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{Bool, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
     let integer_rank = |t: &Type| match t {
         Int2 => Some(2),
         Int4 => Some(4),
@@ -270,7 +279,8 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
         (a, b) if is_unknown(a) && is_unknown(b) => Some(a.clone()),
         (a, b) if is_unknown(a) => Some(b.clone()),
         (a, b) if is_unknown(b) => Some(a.clone()),
-        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) => Some(a.clone()),
+        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) | (Time, Time) => Some(a.clone()),
+        (Enum(x), Enum(y)) if x.oid == y.oid => Some(a.clone()),
         (Date | Timestamp, Timestamptz) | (Timestamptz, Date | Timestamp) => Some(Timestamptz),
         (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),
         (Date, Timestamp) | (Timestamp, Date) => Some(Timestamp),

@@ -52,6 +52,7 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
             let nodes = number.nodes + 2;
             Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(number.sql), B::Multiply, sql::nested(interval.sql)), range) })
         }
+        F::AtTime | F::TimeLater | F::TimeEarlier | F::TimeBetween => timed(function, emitted, arguments, result),
         F::DateDifference => {
             let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
             let (a, Some(b)) = operands(in_calendar(emitted, arguments))? else { return Err(internal()) };
@@ -60,6 +61,21 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
         }
         _ => moved_by_days(function, emitted, result),
     }
+}
+
+/// Times of the day, moved round the clock or put to a date.
+fn timed(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
+    use Function as F;
+    let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
+    let (a, Some(b)) = operands(in_calendar(emitted, arguments))? else { return Err(internal()) };
+    let moves = matches!(function, F::TimeLater | F::TimeEarlier);
+    if moves && !b.range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
+        return Err(Refusal::unsupported("adding an interval whose length is not known to a time").hint(INTERVAL_HINT));
+    }
+    let range = apply(function, &[a.range, b.range], result);
+    let op = if matches!(function, F::AtTime | F::TimeLater) { B::Plus } else { B::Minus };
+    let value = Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) };
+    Ok(if function == F::AtTime { keep_within(value, of_type(result), result) } else { value })
 }
 
 /// Intervals made of intervals whose length is known: a stored one may be as long as its type holds, and a sum of such is an error.

@@ -33,7 +33,7 @@ pub(super) fn domain(function: Function, emitted: Vec<Emitted>, result: &Type) -
     let mut operands = emitted;
     if function == F::Factorial {
         operands = operands.into_iter().map(|e| keep_within(e, Interval::new(-1.0, FACTORIAL_MAX), &Type::Int8)).collect();
-    } else if !matches!(function, F::Character | F::MakeDate | F::MakeTimestamp) {
+    } else if !matches!(function, F::Character | F::MakeDate | F::MakeTimestamp | F::MakeTime) {
         operands = operands.into_iter().map(|e| keep_within(e, working(result), result)).collect();
     }
     let subject = operands.last().ok_or_else(internal)?.sql.clone();
@@ -54,10 +54,13 @@ pub(super) fn domain(function: Function, emitted: Vec<Emitted>, result: &Type) -
             [year, month, day] => ("make_date", is_date(&year.sql, &month.sql, &day.sql)),
             _ => return Err(internal()),
         },
+        F::MakeTime => match operands.as_slice() {
+            [hour, minute, second] => ("make_time", is_time(&hour.sql, &minute.sql, &second.sql)),
+            _ => return Err(internal()),
+        },
         F::MakeTimestamp => match operands.as_slice() {
             [year, month, day, hour, minute, second] => {
-                let time = [between(&hour.sql, "0", "23"), between(&minute.sql, "0", "59"), between(&second.sql, "0", "60")];
-                let all = time.into_iter().fold(is_date(&year.sql, &month.sql, &day.sql), |a, b| sql::binary(a, B::And, b));
+                let all = sql::binary(is_date(&year.sql, &month.sql, &day.sql), B::And, is_time(&hour.sql, &minute.sql, &second.sql));
                 ("make_timestamp", all)
             }
             _ => return Err(internal()),
@@ -94,6 +97,12 @@ fn is_date(year: &ast::Expr, month: &ast::Expr, day: &ast::Expr) -> ast::Expr {
     .unwrap_or_else(sql::null);
     let all = [between(year, "1", "9999"), between(month, "1", "12"), compared(day, B::GtEq, "1"), is_day];
     all.into_iter().reduce(both).unwrap_or_else(sql::null)
+}
+
+/// From 00:00:00 to 24:00:00, both written with whole minutes.
+fn is_time(hour: &ast::Expr, minute: &ast::Expr, second: &ast::Expr) -> ast::Expr {
+    let all = [between(hour, "0", "23"), between(minute, "0", "59"), between(second, "0", "60")];
+    all.into_iter().reduce(|a, b| sql::binary(a, B::And, b)).unwrap_or_else(sql::null)
 }
 
 /// Operands held where the function stays within working range.

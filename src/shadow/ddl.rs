@@ -143,6 +143,8 @@ fn type_name<'a>(data_type: &'a Type, names: &HashMap<u32, String>) -> Result<St
         Type::Timestamp => "timestamp without time zone",
         Type::Timestamptz => "timestamp with time zone",
         Type::Interval => "interval",
+        Type::Time => "time without time zone",
+        Type::Enum(made) => return names.get(&made.oid).cloned().ok_or(made.name.as_str()),
         Type::Other { oid, name } => return names.get(oid).cloned().ok_or(name.as_str()),
     };
     Ok(name.to_owned())

@@ -65,7 +65,11 @@ fn bare(column: &catalog::Column) -> Column {
         not_null: column.not_null,
         deterministic_collation: column.deterministic_collation,
         bounds: None,
-        domain: None,
+        // An enum's labels are part of the schema.
+        domain: match &column.data_type {
+            catalog::Type::Enum(made) => Some(made.labels.iter().cloned().map(Scalar::Text).collect()),
+            _ => None,
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! Overloads over dates, timestamps and intervals.
 
 use super::Function as F;
-use super::Kind::{Bool, ConstantInterval, ConstantText, Date, Float8, Int4, Interval, Numeric, Text, Timestamp, Timestamptz};
+use super::Kind::{Bool, ConstantInterval, ConstantText, Date, Float8, Int4, Interval, Numeric, Text, Time, Timestamp, Timestamptz};
 use super::Rule::{Bounded, Calendar, Domain, Total};
 use super::{Entry, entry};
 
@@ -38,6 +38,13 @@ pub(super) static DATES: &[Entry] = &[
     entry("timezone", F::AtZone, &[ConstantText, Timestamptz], Timestamp, Calendar),
     entry("date_trunc", F::DateTrunc, &[ConstantText, Timestamp], Timestamp, Calendar),
     entry("date_trunc", F::DateTrunc, &[ConstantText, Timestamptz], Timestamptz, Calendar),
+    entry("+", F::AtTime, &[Date, Time], Timestamp, Calendar),
+    entry("+", F::TimeLater, &[Time, Interval], Time, Calendar),
+    entry("-", F::TimeEarlier, &[Time, Interval], Time, Calendar),
+    entry("-", F::TimeBetween, &[Time, Time], Interval, Calendar),
+    entry("make_time", F::MakeTime, &[Int4, Int4, Float8], Time, Domain),
+    entry("extract", F::Extract, &[ConstantText, Time], Numeric, Calendar),
+    entry("date_part", F::DatePart, &[ConstantText, Time], Float8, Calendar),
     entry("date_part", F::DatePart, &[ConstantText, Date], Float8, Calendar),
     entry("date_part", F::DatePart, &[ConstantText, Interval], Float8, Calendar),
     entry("date_part", F::DatePart, &[ConstantText, Timestamp], Float8, Calendar),

@@ -28,6 +28,14 @@ pub(super) fn date_of(text: &str) -> Option<i32> {
     i32::try_from(local(text)?.div_euclid(MICROS_PER_DAY)).ok()
 }
 
+/// A time of the day, as PostgreSQL prints it.
+pub(super) fn time_of(text: &str) -> Option<String> {
+    let micros = clock_of(text.trim())?;
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
+    Some(format!("{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60))
+}
+
 /// The text says which zone it means, or is none that is read here.
 pub(super) fn names_zone(text: &str) -> bool {
     read(text).is_none_or(|written| written.offset.is_some())
@@ -76,7 +84,7 @@ fn offset(text: &str) -> Option<i64> {
 }
 
 /// `HH:MM[:SS[.fraction]]` in microseconds; digits past the sixth are rounded.
-pub(super) fn clock_of(text: &str) -> Option<i64> {
+fn clock_of(text: &str) -> Option<i64> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
     let part = |p: &str| if p.len() == 2 && p.bytes().all(|b| b.is_ascii_digit()) { p.parse::<i64>().ok() } else { None };
     let parts: Vec<i64> = clock.split(':').map(part).collect::<Option<_>>()?;
