@@ -117,7 +117,7 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Subtract | F::DateDifference | F::Elapsed => outward(a.lo - b.hi, a.hi - b.lo),
         F::Multiply => multiply(a, b),
         F::Divide | F::Quotient => divide(a, b, integer_range(result).is_some(), function),
-        F::Modulo => modulo(a, b),
+        F::Modulo => modulo(a, b, integer_range(result).is_some()),
         F::Negate => Interval::new(-a.hi, -a.lo),
         F::Abs => Interval::new(if a.contains(0.0) { 0.0 } else { a.lo.abs().min(a.hi.abs()) }, a.magnitude()),
         F::Sign => Interval::new(-1.0, 1.0),
@@ -132,7 +132,7 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Round | F::Truncate => Interval::new(a.lo.floor(), a.hi.ceil()),
         // To -2 digits, 151 becomes 200 or 100.
         F::RoundTo | F::TruncateTo => {
-            let unit = 10f64.powf((-b.lo).clamp(0.0, 300.0)).max(1.0);
+            let unit = 10f64.powf((-b.lo).clamp(-15.0, 300.0));
             if b.lo.is_finite() { outward((a.lo / unit).floor() * unit, (a.hi / unit).ceil() * unit) } else { Interval::ALL }
         }
         F::BitAnd | F::BitOr | F::BitXor | F::BitNot | F::ShiftLeft | F::ShiftRight => bits(function, a, b, result),
@@ -158,18 +158,26 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::MakeTime | F::TimeLater | F::TimeEarlier => Interval::ALL,
         F::DateTrunc => Interval::new(a.lo - 366_000.0 * MICROS_PER_DAY as f64, a.hi),
         F::Extract | F::DatePart => Interval::ALL,
-        F::Length | F::OctetLength | F::Position | F::Ascii | F::CountMatching => Interval::new(0.0, 2e6),
-        F::BitLength => Interval::new(0.0, 16e6),
+        // Of a text that is cut at 4096 characters.
+        F::Length => Interval::new(0.0, 4096.0),
+        F::Position | F::CountMatching => Interval::new(0.0, 4097.0),
+        F::OctetLength => Interval::new(0.0, 16_384.0),
+        F::BitLength => Interval::new(0.0, 131_072.0),
+        F::Ascii => Interval::new(0.0, 1_114_111.0),
         F::And | F::Or | F::Not | F::IsNull | F::IsNotNull | F::IsTrue | F::IsNotTrue | F::IsFalse | F::IsNotFalse => Interval::ALL,
         F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Among | F::Like | F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => {
             Interval::ALL
         }
-        F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Overlaps | F::StartsWith | F::IsFinite => Interval::ALL,
+        F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Overlaps | F::StartsWith | F::IsFinite => {
+            Interval::ALL
+        }
         F::Lower | F::Upper | F::Initcap | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => {
             Interval::ALL
         }
         F::SubstringMatching | F::ReplaceMatching | F::Replace | F::Translate | F::SplitPart | F::PadLeft | F::PadRight | F::Repeat => Interval::ALL,
         F::Reverse | F::Md5 | F::Character | F::Formatted | F::Concatenate | F::Concat | F::ConcatSeparated => Interval::ALL,
+        F::JsonField | F::JsonText | F::JsonPath | F::JsonPathText | F::JsonHas | F::JsonType | F::AnyElement | F::Element => Interval::ALL,
+        F::JsonLength | F::Cardinality | F::ArrayLength => Interval::new(0.0, 134_217_727.0),
         F::ToHex | F::SubstringWhole | F::Overlay | F::OverlayFor => Interval::ALL,
     }
 }
@@ -319,8 +327,8 @@ fn divide(a: Interval, b: Interval, of_integers: bool, function: Function) -> In
     if of_integers || function == Function::Quotient { Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi) } else { quotient }
 }
 
-fn modulo(a: Interval, b: Interval) -> Interval {
-    let reach = a.magnitude().min(b.magnitude());
+fn modulo(a: Interval, b: Interval, of_integers: bool) -> Interval {
+    let reach = a.magnitude().min(if of_integers { (b.magnitude() - 1.0).max(0.0) } else { b.magnitude() });
     Interval::new(if a.lo >= 0.0 { 0.0 } else { -reach }, if a.hi <= 0.0 { 0.0 } else { reach })
 }
 
@@ -337,9 +345,13 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
             _ => date_part(field, Interval::ALL, &Type::Timestamp),
         };
     }
+    // Microseconds so far from 2000 are no exact float8: a year more on either side holds them. The ISO year differs from the calendar's by one at most.
+    let is_exact = operand.magnitude() < 9e15 && field != "isoyear";
+    let slack = if is_exact { 0.0 } else { 1.0 };
     let years = operand.is_finite().then(|| (f64::from(year(operand.lo, data_type)), f64::from(year(operand.hi, data_type))));
     let by_years = |length: f64| match years {
-        Some((first, last)) => Interval::new(((first - 1.0) / length).floor(), ((last + 1.0) / length).ceil()),
+        Some((first, last)) if length <= 10.0 => Interval::new(((first - slack) / length).floor(), ((last + slack) / length).floor()),
+        Some((first, last)) => Interval::new(((first - slack) / length).ceil(), ((last + slack) / length).ceil()),
         None => Interval::new(-1.0, 10_000.0 / length + 1.0),
     };
     match field {

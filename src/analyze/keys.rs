@@ -257,6 +257,8 @@ impl Keys<'_> {
                 Function::IsDistinctFrom | Function::IsNotDistinctFrom | Function::CountNulls | Function::CountNonNulls => false,
                 Function::Coalesce | Function::Greatest | Function::Least => arguments.iter().all(|a| self.may_be_null(a)),
                 Function::NullIf | Function::SubstringMatching | Function::SubstringWhole => true,
+                Function::JsonField | Function::JsonText | Function::JsonPath | Function::JsonPathText | Function::JsonLength => true,
+                Function::AnyElement | Function::Element | Function::ArrayLength => true,
                 Function::Concat | Function::ConcatSeparated => false,
                 // Made total by giving NULL.
                 _ if matches!(rule(*function), Rule::Division | Rule::Domain | Rule::Reach) => true,

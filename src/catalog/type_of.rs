@@ -52,6 +52,52 @@ pub fn oid_of(data_type: &Type) -> u32 {
     }
 }
 
+/// The type of an array's elements, where those are plain values.
+pub fn element_of(data_type: &Type) -> Option<Type> {
+    let Type::Other { oid, name: _ } = data_type else { return None };
+    let element = match oid {
+        1000 => 16,
+        1005 => 21,
+        1007 => 23,
+        1009 => 25,
+        1015 => 1043,
+        1016 => 20,
+        1022 => 701,
+        1115 => 1114,
+        1182 => 1082,
+        1185 => 1184,
+        1231 => 1700,
+        2951 => 2950,
+        _ => return None,
+    };
+    Some(type_of(element, -1, ""))
+}
+
+/// The built-in type that a domain is over, by the name that `format_type` prints; the domain's length or precision is not looked at.
+pub fn beneath(base: &str) -> Option<Type> {
+    let name = base.split('(').next().unwrap_or(base).trim();
+    let after = base.rsplit(')').next().filter(|_| base.contains(')')).unwrap_or("");
+    let oid = match (name, after.trim()) {
+        ("boolean", "") => 16,
+        ("smallint", "") => 21,
+        ("integer", "") => 23,
+        ("bigint", "") => 20,
+        ("numeric", "") => 1700,
+        ("real", "") => 700,
+        ("double precision", "") => 701,
+        ("text", "") => 25,
+        ("character varying", "") => 1043,
+        ("uuid", "") => 2950,
+        ("date", "") => 1082,
+        ("timestamp without time zone", "") => 1114,
+        ("timestamp with time zone", "") => 1184,
+        ("interval", "") => 1186,
+        ("time without time zone", "") => 1083,
+        _ => return None,
+    };
+    Some(type_of(oid, -1, ""))
+}
+
 /// Modifiers of character types count a header of four bytes.
 fn length(modifier: i32) -> Option<u32> {
     u32::try_from(modifier).ok()?.checked_sub(4)

@@ -63,9 +63,10 @@ fn next_words(tokens: &[TokenWithSpan]) -> Vec<Token> {
 fn ends_a_value(before: &Token) -> bool {
     match before {
         Token::Word(Word { value: _, quote_style: Some(_), keyword: _ }) => true,
-        Token::Word(Word { value: _, quote_style: None, keyword }) => {
-            !matches!(keyword, Keyword::AS | Keyword::SELECT | Keyword::WHERE | Keyword::BY | Keyword::FROM | Keyword::AND | Keyword::OR | Keyword::NOT)
-        }
+        Token::Word(Word { value: _, quote_style: None, keyword }) => !matches!(
+            keyword,
+            Keyword::AS | Keyword::SELECT | Keyword::WHERE | Keyword::BY | Keyword::FROM | Keyword::AND | Keyword::OR | Keyword::NOT
+        ),
         Token::Number(..) | Token::SingleQuotedString(_) | Token::RParen | Token::RBracket | Token::Placeholder(_) => true,
         _ => false,
     }

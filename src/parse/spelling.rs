@@ -45,18 +45,20 @@ impl ast::VisitorMut for Spelling {
     }
 }
 
-/// `x BETWEEN SYMMETRIC a AND b`: between them in one order or the other. `None` for a plain BETWEEN, and where a subquery would be asked twice.
+/// `x BETWEEN SYMMETRIC a AND b`: between them in one order or the other. `None` for a plain BETWEEN, where a subquery would be asked twice, and around another of
+/// its kind: each doubles what is in it.
 fn either_way(subject: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Option<ast::Expr> {
     let mut low = low.clone();
     unmark(&mut low)?;
-    let has_query = |expr: &ast::Expr| {
+    let cannot_double = |expr: &ast::Expr| {
         ast::visit_expressions(expr, |e| match e {
             ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } => ControlFlow::Break(()),
+            ast::Expr::UnaryOp { op, expr: _ } if *op == SYMMETRIC => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })
         .is_break()
     };
-    if [subject, &low, high].into_iter().any(has_query) {
+    if [subject, &low, high].into_iter().any(cannot_double) {
         return None;
     }
     let between = |low: &ast::Expr, high: &ast::Expr| {

@@ -34,7 +34,9 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
             .ok_or_else(|| "an ISO date and time, in UTC or with an offset, such as \"1988-12-31 23:59:59+00\"".to_owned()),
         Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
         Type::Enum(made) => Err(format!("one of {}", made.labels.join(", "))),
-        Type::Char(_) | Type::Interval | Type::Time | Type::Other { .. } => Err(format!("of another type: constants of type {data_type} are not offered")),
+        Type::Char(_) | Type::Interval | Type::Time | Type::Other { .. } => {
+            Err(format!("of another type: constants of type {data_type} are not offered"))
+        }
     }
 }
 

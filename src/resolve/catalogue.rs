@@ -7,6 +7,7 @@ mod strings;
 
 pub use names::AGGREGATES;
 
+use super::literal::is_unknown;
 use crate::catalog::Type;
 
 /// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …) are resolved by the grammar; the rest by [`entries`].
@@ -47,6 +48,20 @@ pub enum Function {
     Concat,
     /// The same, the first of them a constant between the others.
     ConcatSeparated,
+    /// (jsonb, constant names or places).
+    JsonField,
+    JsonText,
+    JsonPath,
+    JsonPathText,
+    JsonHas,
+    JsonType,
+    JsonLength,
+    /// (value, array column).
+    AnyElement,
+    /// (array column, constant place).
+    Element,
+    Cardinality,
+    ArrayLength,
     // Comparisons: total between values of one kind.
     Equal,
     NotEqual,
@@ -257,7 +272,9 @@ const fn entry(name: &'static str, function: Function, arguments: &'static [Kind
     Entry { name, function, arguments, result, rule }
 }
 
-use Kind::{Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz};
+use Kind::{
+    Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz,
+};
 use Rule::Total;
 
 /// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those with the preferred type of a category stand last.
@@ -293,6 +310,9 @@ impl Kind {
 
     /// How PostgreSQL would take a value of `from` here: exactly, by an implicit cast, or not at all.
     fn accepts(self, from: &Type) -> Option<Match> {
+        if is_unknown(from) {
+            return Some(Match::Implicit);
+        }
         let exact = self.data_type() == *from || matches!((self, from), (Numeric, Type::Numeric(_)));
         let widens = matches!(
             (self, from),

@@ -54,7 +54,15 @@ pub fn folded(expr: Expr) -> Expr {
     let is_exact = match &expr.data_type {
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None) => true,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => true,
-        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Varchar(Some(_)) | Type::Char(_) | Type::Uuid | Type::Time | Type::Enum(_) | Type::Other { .. } => false,
+        Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Varchar(Some(_))
+        | Type::Char(_)
+        | Type::Uuid
+        | Type::Time
+        | Type::Enum(_)
+        | Type::Other { .. } => false,
     };
     if !is_exact || matches!(expr.node, Node::Literal(_) | Node::Column(_)) {
         return expr;

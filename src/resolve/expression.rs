@@ -2,6 +2,7 @@
 
 mod call;
 mod forms;
+mod inside;
 mod pattern;
 mod spelled;
 mod types;
@@ -176,8 +177,8 @@ impl Expressions<'_> {
             UnaryOperator::PGAbs | UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::BitwiseNot => {
                 self.call(&op.to_string(), vec![self.resolve(expr)?])
             }
-            // What is left of BETWEEN SYMMETRIC where its operands hold a query.
-            UnaryOperator::PGPrefixFactorial => Err(Refusal::unsupported("BETWEEN SYMMETRIC with a subquery")),
+            // What is left of BETWEEN SYMMETRIC where its operands cannot be written twice.
+            UnaryOperator::PGPrefixFactorial => Err(Refusal::unsupported("BETWEEN SYMMETRIC around a subquery or another of its kind")),
             other => Err(Refusal::unsupported(format!("operator {other}"))),
         }
     }
@@ -185,6 +186,9 @@ impl Expressions<'_> {
     fn binary(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Expr, Refusal> {
         if let Some(truth) = self.operator_of_truth(left, op, right)? {
             return Ok(truth);
+        }
+        if let Some(part) = self.of_json(left, op, right)? {
+            return Ok(part);
         }
         match op {
             BinaryOperator::And => Ok(Expr::call(Function::And, vec![self.condition(left, "AND")?, self.condition(right, "AND")?], Type::Bool)),

@@ -235,7 +235,9 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if is_unknown(&expr.data_type) {
         return match expr.node {
             Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
-            Node::Literal(Some(Scalar::Text(text))) if *to == Type::Timestamptz && expr.data_type == unknown_abroad() && !instant::names_zone(&text) => {
+            Node::Literal(Some(Scalar::Text(text)))
+                if *to == Type::Timestamptz && expr.data_type == unknown_abroad() && !instant::names_zone(&text) =>
+            {
                 Err(Refusal::unsupported("a timestamp with time zone without its zone in a session whose TimeZone is not UTC")
                     .hint("Write the zone, as in '2024-01-01 00:00:00+00', or send SET TimeZone = 'UTC' first."))
             }
@@ -279,7 +281,9 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
         (a, b) if is_unknown(a) && is_unknown(b) => Some(a.clone()),
         (a, b) if is_unknown(a) => Some(b.clone()),
         (a, b) if is_unknown(b) => Some(a.clone()),
-        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) | (Time, Time) => Some(a.clone()),
+        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) | (Time, Time) => {
+            Some(a.clone())
+        }
         (Enum(x), Enum(y)) if x.oid == y.oid => Some(a.clone()),
         (Date | Timestamp, Timestamptz) | (Timestamptz, Date | Timestamp) => Some(Timestamptz),
         (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),

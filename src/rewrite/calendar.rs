@@ -84,10 +84,11 @@ fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emi
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
     let range = apply(function, &ranges, result);
-    let reach = Interval::new(-REACH * 2.0, REACH * 2.0);
-    if !ranges.iter().all(|r| r.within(reach)) || !range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
-        return Err(Refusal::unsupported("arithmetic on an interval whose length is not known")
-            .hint("Differences of dates and timestamps and constant intervals have a known length; a column of intervals is compared, or read by EXTRACT."));
+    let reach = Interval::new(-REACH * 3.0, REACH * 3.0);
+    if !ranges.iter().all(|r| r.within(reach)) || !range.within(Interval::new(-REACH * 6.0, REACH * 6.0)) {
+        return Err(Refusal::unsupported("arithmetic on an interval whose length is not known").hint(
+            "Differences of dates and timestamps and constant intervals have a known length; a column of intervals is compared, or read by EXTRACT.",
+        ));
     }
     let (a, b) = operands(emitted)?;
     let sql = match (function, b) {

@@ -80,6 +80,8 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             let kept = keep_within(value, of_type(from), from);
             Ok(plain(kept, Interval::ALL))
         }
-        Type::Char(_) | Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast to {to:?} over private rows"))),
+        Type::Char(_) | Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => {
+            Err(Refusal::unsupported(format!("a cast to {to:?} over private rows")))
+        }
     }
 }

@@ -13,6 +13,7 @@ use super::constants;
 use super::curve::{domain, reach};
 use super::grammar::{comparison_operator, grammar, of_stored};
 use super::guard::{Emitted, clamped, internal, is_float, literal};
+use super::inside::inside;
 use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::relation::{Flat, Relations};
 use super::sql;
@@ -199,6 +200,9 @@ impl Expressions<'_> {
             Function::Concat | Function::ConcatSeparated => return Ok(joined(function, emitted)),
             Function::Gcd | Function::Lcm => return divisor(function, emitted, result),
             _ => {}
+        }
+        if let Some(part) = inside(function, &emitted, arguments, result)? {
+            return Ok(part);
         }
         match rule(function) {
             Rule::Arithmetic => arithmetic(function, emitted, result),

@@ -72,7 +72,7 @@ fn create_table(table: &Table, names: &HashMap<u32, String>, warnings: &mut Vec<
     let mut parts = Vec::new();
     let mut columns = Vec::new();
     for column in &table.columns {
-        match type_name(&column.data_type, names) {
+        match type_name(column.declared.as_ref().unwrap_or(&column.data_type), names) {
             Ok(name) => {
                 let not_null = if column.not_null { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));

@@ -8,9 +8,11 @@ mod mutants;
 mod named;
 mod parts;
 mod random;
+mod ranges;
 mod steps;
 mod subqueries;
 mod total;
+mod types;
 mod world;
 
 use random::Random;

@@ -40,6 +40,12 @@ impl Expressions<'_> {
         if let ("width_bucket", [subject, array]) = (name, arguments.as_slice()) {
             return self.thresholds(subject, array);
         }
+        if let Some(part) = self.json_call(name, &arguments)? {
+            return Ok(part);
+        }
+        if let Some(count) = self.array_call(name, &arguments)? {
+            return Ok(count);
+        }
         let arguments = arguments.into_iter().map(|e| self.resolve(e)).collect::<Result<Vec<_>, _>>()?;
         self.called(name, arguments)
     }
@@ -186,10 +192,17 @@ impl Expressions<'_> {
 
     /// A call of the catalogue, its arguments cast as PostgreSQL would.
     pub(super) fn call(&self, name: &str, arguments: Vec<Expr>) -> Result<Expr, Refusal> {
-        let arguments = arguments.into_iter().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
-        let mut arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+        // An untyped constant is a text where an overload takes one there, else what the overload of the other arguments wants.
+        let textual = arguments.iter().cloned().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
+        let textual = textual.collect::<Result<Vec<_>, _>>()?;
         let types = |arguments: &[Expr]| arguments.iter().map(|a| a.data_type.clone()).collect::<Vec<_>>();
-        let mut found = overload(name, &types(&arguments));
+        let mut found = overload(name, &types(&textual));
+        let mut arguments = if found.is_none() && arguments.iter().any(|a| is_unknown(&a.data_type) && a.as_literal().is_some()) {
+            found = overload(name, &types(&arguments));
+            if found.is_some() { arguments } else { textual }
+        } else {
+            textual
+        };
         // `3 + date`, `interval * 2`: listed the other way round.
         if found.is_none() && arguments.len() == 2 && matches!(name, "+" | "*") {
             arguments.reverse();

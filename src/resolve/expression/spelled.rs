@@ -148,8 +148,14 @@ impl Expressions<'_> {
 
     /// `(regexp_match(x, pattern))[1]`: the first group, or the whole match where there is none, as `substring(x from pattern)`.
     pub(super) fn accessed(&self, root: &ast::Expr, chain: &[ast::AccessExpr]) -> Result<Expr, Refusal> {
-        let refused = || Refusal::unsupported("a field or subscript").hint("Of arrays, (regexp_match(x, 'pattern'))[1] is read.");
+        let refused = || {
+            Refusal::unsupported("a field or subscript")
+                .hint("An element of an array column is read by its place, and (regexp_match(x, 'pattern'))[1].")
+        };
         let [ast::AccessExpr::Subscript(ast::Subscript::Index { index })] = chain else { return Err(refused()) };
+        if let Some(element) = self.element(root, index)? {
+            return Ok(element);
+        }
         let mut root = root;
         while let ast::Expr::Nested(inner) = root {
             root = inner;

@@ -124,7 +124,17 @@ mod tests {
             let known = |micros: i64| if micros < 0 && wanted < 0 { None } else { Some(micros) };
             assert_eq!((local(text), in_utc(text)), (known(wanted), known(in_zone)), "{text}");
         }
-        for text in ["", "now", "2000-01-01 25:00", "2000-01-01 1:00", "2000-01-01 01:00 +16:00", "01/02/2000", "2000-01-01 01:00 PST", "2000-1-1T", "2000-01-01Z"] {
+        for text in [
+            "",
+            "now",
+            "2000-01-01 25:00",
+            "2000-01-01 1:00",
+            "2000-01-01 01:00 +16:00",
+            "01/02/2000",
+            "2000-01-01 01:00 PST",
+            "2000-1-1T",
+            "2000-01-01Z",
+        ] {
             assert_eq!(local(text), None, "{text}");
         }
         assert!(names_zone("2000-01-01 00:00Z") && !names_zone("2000-01-01 00:00") && names_zone("tomorrow"));

@@ -13,17 +13,31 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
     use Function as F;
     match (kind, function) {
         (Kind::Int2, _) => &["s2"],
+        (Kind::Int4, F::MakeTime) => &["j4", "ni", "i4"],
+        (Kind::Float8, F::MakeTime) => &["g8", "60", "59.5", "f8"],
         (Kind::Int4, F::MakeTimestamp) => &["2024", "(j4 % 14)", "(ni + 27)", "ni", "j4", "12"],
         (Kind::Float8, F::MakeTimestamp) => &["g8", "59.999999", "60", "f8"],
-        (Kind::Interval, F::AddIntervals | F::SubtractIntervals | F::NegateInterval | F::JustifyDays | F::JustifyHours | F::JustifyInterval) => {
-            &["(tt - ts)", "interval '100 days 30:00'", "age(tt, ts)", "(ni * interval '40 days')", "iv", "(i4 * interval '-26 hours')"]
-        }
+        (
+            Kind::Interval,
+            F::TimeLater
+            | F::TimeEarlier
+            | F::AddIntervals
+            | F::SubtractIntervals
+            | F::NegateInterval
+            | F::JustifyDays
+            | F::JustifyHours
+            | F::JustifyInterval,
+        ) => &["(tt - ts)", "interval '100 days 30:00'", "age(tt, ts)", "(ni * interval '40 days')", "iv", "(i4 * interval '-26 hours')"],
         (Kind::Timestamp | Kind::Timestamptz, F::DateBin) => &["tt", "ts", "timestamp '2000-01-03 04:05'", "tz"],
-        (Kind::ConstantInterval, F::DateBin) => &["interval '7 days'", "interval '15 minutes'", "interval '1 microsecond'", "interval '3999 days 2 hours'"],
+        (Kind::ConstantInterval, F::DateBin) => {
+            &["interval '7 days'", "interval '15 minutes'", "interval '1 microsecond'", "interval '3999 days 2 hours'"]
+        }
         (Kind::ConstantInt, F::Overlay | F::OverlayFor) => &["1", "2", "0", "3000", "5"],
         (Kind::Int4, F::MakeDate) => &["ni", "j4", "2024", "(j4 % 40)"],
         (Kind::Int4, _) => &["j4", "i4", "ni"],
+        (Kind::Int8, F::Factorial) => &["ni", "(ni::int8 + 20)", "j8"],
         (Kind::Int8, _) => &["j8", "i8"],
+        (Kind::Time, _) => &["time '23:59:59.5'", "tt::time", "make_time(i4, 5, g8)"],
         (Kind::Numeric, _) => &["nn", "nb", "n2"],
         (Kind::Float8, _) => &["g8", "f8", "j8"],
         (Kind::Text, _) => &["tx", "vc", "kd", "rt"],
@@ -59,6 +73,7 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
             "'second'",
             "'decade'",
             "'quarter'",
+            "'minute'",
         ],
         (Kind::ConstantText, _) => &["'a'", "'x'", "''", "' é'", "'1'"],
         (Kind::ConstantInterval, _) => &["interval '1 day'", "interval '-1 year 3 mons'", "interval '0.001 seconds'"],
@@ -91,7 +106,13 @@ fn written(entry: &Entry, at: usize) -> String {
         ("date_bin", [step, a, origin]) => {
             let zoned = entry.result == Kind::Timestamptz;
             let a = if zoned { "tz" } else { a };
-            let origin = if zoned { "timestamptz '2001-02-16 20:05:00+00'" } else if at % 5 == 4 { origin } else { "timestamp '2001-02-16 20:05:00'" };
+            let origin = if zoned {
+                "timestamptz '2001-02-16 20:05:00+00'"
+            } else if at % 5 == 4 {
+                origin
+            } else {
+                "timestamp '2001-02-16 20:05:00'"
+            };
             format!("date_bin({step}, {a}, {origin})")
         }
         ("overlay", [a, b, from]) => format!("overlay({a} PLACING {b} FROM {from})"),
@@ -137,6 +158,7 @@ fn forms() -> Vec<String> {
         ("boolean", &["j4", "rt", "tx"]),
         ("date", &["tt", "ts", "tz", "rt", "(dd + interval '1 day')"]),
         ("timestamp", &["dd", "d", "tz", "rt"]),
+        ("time", &["tt", "ts", "tz"]),
         ("timestamptz", &["dd", "tt", "rt"]),
         ("uuid", &["rt", "tx"]),
     ];
@@ -423,7 +445,7 @@ async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
 }
 
 /// pg_type.typname.
-fn short_name(data_type: &Type) -> String {
+pub fn short_name(data_type: &Type) -> String {
     match data_type {
         Type::Bool => "bool".to_owned(),
         Type::Int2 => "int2".to_owned(),
@@ -432,6 +454,7 @@ fn short_name(data_type: &Type) -> String {
         Type::Numeric(_) => "numeric".to_owned(),
         Type::Float8 => "float8".to_owned(),
         Type::Varchar(_) => "varchar".to_owned(),
+        Type::Time => "time".to_owned(),
         Type::Timestamp => "timestamp".to_owned(),
         Type::Timestamptz => "timestamptz".to_owned(),
         other => other.to_string(),
