@@ -3,6 +3,7 @@
 mod bound;
 mod equal;
 mod flip;
+mod forms;
 mod grammar;
 mod mutants;
 mod named;
