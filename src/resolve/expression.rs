@@ -114,6 +114,20 @@ impl Expressions<'_> {
             E::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
                 self.call("floor", vec![self.resolve(expr)?])
             }
+            E::CompoundFieldAccess { root, access_chain } => self.accessed(root, access_chain),
+            E::AtTimeZone { timestamp, time_zone } => self.call("timezone", vec![self.value(time_zone)?, self.resolve(timestamp)?]),
+            E::Function(function) => self.function(function),
+            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
+                Err(Refusal::unsupported("a subquery in an expression").hint("Join the table in FROM, or write the subquery as a derived table."))
+            }
+            other => self.of_text(other),
+        }
+    }
+
+    /// Functions of text with a grammar of their own.
+    fn of_text(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::Position { expr, r#in } => self.call("strpos", vec![self.resolve(r#in)?, self.resolve(expr)?]),
             E::Substring { expr, substring_from, substring_for, special: _, shorthand: _ } if substring_from.is_some() || substring_for.is_some() => {
                 let from = substring_from.as_ref().map_or_else(|| number("1"), |from| self.resolve(from))?;
@@ -127,14 +141,8 @@ impl Expressions<'_> {
                 let parts = [expr, overlay_what, overlay_from].into_iter().chain(overlay_for);
                 self.call("overlay", parts.map(|e| self.resolve(e)).collect::<Result<_, _>>()?)
             }
-            E::CompoundFieldAccess { root, access_chain } => self.accessed(root, access_chain),
-            E::AtTimeZone { timestamp, time_zone } => self.call("timezone", vec![self.value(time_zone)?, self.resolve(timestamp)?]),
             E::Trim { trim_where, trim_what, expr, trim_characters } => {
                 self.trim(trim_where.as_ref(), trim_what.as_deref(), expr, trim_characters.as_deref())
-            }
-            E::Function(function) => self.function(function),
-            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
-                Err(Refusal::unsupported("a subquery in an expression").hint("Join the table in FROM, or write the subquery as a derived table."))
             }
             other => Err(Refusal::unsupported(construct(other))),
         }

@@ -32,6 +32,10 @@ pub(super) fn domain(function: Function, emitted: Vec<Emitted>, result: &Type) -
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() * 2 + 3;
     let mut operands = emitted;
     if function == F::Factorial {
+        if !operands.iter().all(|e| e.range.hi <= FACTORIAL_MAX) {
+            return Err(Refusal::unsupported(format!("factorial() of a value that may be above {FACTORIAL_MAX}"))
+                .hint("Clamp it inline, as in factorial(LEAST(x, 20))."));
+        }
         operands = operands.into_iter().map(|e| keep_within(e, Interval::new(-1.0, FACTORIAL_MAX), &Type::Int8)).collect();
     } else if !matches!(function, F::Character | F::MakeDate | F::MakeTimestamp | F::MakeTime) {
         operands = operands.into_iter().map(|e| keep_within(e, working(result), result)).collect();

@@ -29,7 +29,7 @@ const ANSWERED: &[&str] = &[
     "dt",
     "dn",
     "dn * 2",
-    "dn / (dn - 3)",
+    "dn / (dn + 30)",
     "upper(dt) || '!'",
     "(tm > '10:00')",
     "(tm BETWEEN time '08:00' AND '20:00:00')",
