@@ -212,7 +212,7 @@ impl Expressions<'_> {
             Rule::Bounded => bounded(function, emitted, arguments),
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
-            Rule::Total => grammar(function, emitted, result),
+            Rule::Total => grammar(function, emitted, result).map(|value| beside_constants(function, value, arguments)),
         }
     }
 
@@ -242,6 +242,17 @@ impl Expressions<'_> {
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
         Ok(Some(Emitted::plain(sql::binary(left, op, right), Interval::ALL)))
     }
+}
+
+/// A constant is not NULL, so that LEAST is never above it, nor GREATEST below.
+fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
+    let constants = arguments.iter().filter_map(|a| a.as_literal().and_then(scalar));
+    let range = match function {
+        Function::Least => constants.fold(value.range, |r, c| Interval::new(r.lo.min(c), r.hi.min(c))),
+        Function::Greatest => constants.fold(value.range, |r, c| Interval::new(r.lo.max(c), r.hi.max(c))),
+        _ => value.range,
+    };
+    Emitted { range, ..value }
 }
 
 /// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike, and an index on it serves.
