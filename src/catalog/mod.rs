@@ -76,7 +76,7 @@ pub struct Column {
     pub is_virtual: bool,
     /// The type is a domain (CREATE DOMAIN) over another type; `data_type` is then `Other`.
     pub is_domain: bool,
-    /// The built-in type that the domain is over, where it is one that expressions may have; its length or precision is not read.
+    /// The built-in type that the domain is over, where it is one that expressions may have.
     pub over: Option<Type>,
     /// Whether the connected role may SELECT this column, by a right on the table or on the column.
     pub selectable: bool,

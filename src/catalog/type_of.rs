@@ -73,29 +73,37 @@ pub fn element_of(data_type: &Type) -> Option<Type> {
     Some(type_of(element, -1, ""))
 }
 
-/// The built-in type that a domain is over, by the name that `format_type` prints; the domain's length or precision is not looked at.
+/// The built-in type that a domain is over, by the name that `format_type` prints.
 pub fn beneath(base: &str) -> Option<Type> {
-    let name = base.split('(').next().unwrap_or(base).trim();
-    let after = base.rsplit(')').next().filter(|_| base.contains(')')).unwrap_or("");
-    let oid = match (name, after.trim()) {
-        ("boolean", "") => 16,
-        ("smallint", "") => 21,
-        ("integer", "") => 23,
-        ("bigint", "") => 20,
-        ("numeric", "") => 1700,
-        ("real", "") => 700,
-        ("double precision", "") => 701,
-        ("text", "") => 25,
-        ("character varying", "") => 1043,
-        ("uuid", "") => 2950,
-        ("date", "") => 1082,
-        ("timestamp without time zone", "") => 1114,
-        ("timestamp with time zone", "") => 1184,
-        ("interval", "") => 1186,
-        ("time without time zone", "") => 1083,
+    let (name, modifier) = match base.split_once('(') {
+        Some((name, rest)) => (name, rest.strip_suffix(')')?),
+        None => (base, ""),
+    };
+    let (oid, modifier) = match (name, modifier) {
+        ("boolean", "") => (16, -1),
+        ("smallint", "") => (21, -1),
+        ("integer", "") => (23, -1),
+        ("bigint", "") => (20, -1),
+        ("numeric", "") => (1700, -1),
+        ("numeric", digits) => {
+            let (precision, scale) = digits.split_once(',')?;
+            let (precision, scale): (i32, i32) = (precision.parse().ok()?, scale.parse().ok().filter(|scale| *scale >= 0)?);
+            (1700, (precision << 16 | scale) + 4)
+        }
+        ("real", "") => (700, -1),
+        ("double precision", "") => (701, -1),
+        ("text", "") => (25, -1),
+        ("character varying", "") => (1043, -1),
+        ("character varying", length) => (1043, length.parse::<i32>().ok()? + 4),
+        ("uuid", "") => (2950, -1),
+        ("date", "") => (1082, -1),
+        ("timestamp without time zone", "") => (1114, -1),
+        ("timestamp with time zone", "") => (1184, -1),
+        ("interval", "") => (1186, -1),
+        ("time without time zone", "") => (1083, -1),
         _ => return None,
     };
-    Some(type_of(oid, -1, ""))
+    Some(type_of(oid, modifier, ""))
 }
 
 /// Modifiers of character types count a header of four bytes.
@@ -149,6 +157,9 @@ mod tests {
         assert_eq!(type_of(1700, -1, ""), Type::Numeric(None));
         assert_eq!(type_of(1043, 24, ""), Type::Varchar(Some(20)));
         assert_eq!(type_of(1042, 5, ""), Type::Char(1));
+        assert_eq!(beneath("numeric(10,2)"), Some(Type::Numeric(Some((10, 2)))));
+        assert_eq!(beneath("character varying(5)"), Some(Type::Varchar(Some(5))));
+        assert_eq!(beneath("timestamp(3) without time zone"), None);
         assert_eq!(type_of(1042, -1, "bpchar"), Type::Other { oid: 1042, name: "bpchar".to_owned() });
     }
 }
