@@ -46,7 +46,7 @@ async fn columns_of_other_types_are_answered() {
         "SELECT city, sum(price), round(avg(price * 2), 4) FROM shop.orders WHERE city <> 'x' GROUP BY city ORDER BY city",
         "SELECT city, state, count(*) FROM shop.orders WHERE state = 'paid' GROUP BY GROUPING SETS ((city), (city, state)) HAVING count(*) > 0 ORDER BY 1, 2",
         "SELECT data ->> 'shop' AS s, count(*) FROM shop.orders GROUP BY 1 ORDER BY 1",
-        "SELECT sum(least((data -> 'lines' ->> 1)::int, 10)) FROM shop.orders WHERE data ->> 'shop' = 's1'",
+        "SELECT sum(greatest(least((data -> 'lines' ->> 1)::int, 10), 0)) FROM shop.orders WHERE data ->> 'shop' = 's1'",
         "SELECT count(*), count(*) FILTER (WHERE 't1' = ANY (tags)), avg(cardinality(tags)) FROM shop.orders",
         "SELECT tags[1], count(*) FROM shop.orders GROUP BY 1 ORDER BY 1",
         "SELECT at, count(*) FROM shop.orders WHERE at BETWEEN '09:00' AND '16:30' GROUP BY at ORDER BY at",
