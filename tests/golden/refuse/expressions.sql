@@ -27,3 +27,16 @@ SELECT count(*) FROM nls.women WHERE to_number(race, '999') > 3;
 SELECT regexp_split_to_array(race, 'h'), count(*) FROM nls.women GROUP BY 1;
 SELECT sum(erf(hourly_wage)) FROM nls.interviews;
 SELECT count(*) FROM nls.women WHERE make_date(birth_year::int, 1, 1) > '01/02/1950'
+;
+SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'w"%';
+SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'w\d%';
+SELECT sum(factorial(birth_year::bigint)) FROM nls.women;
+SELECT format(race, 'a'), count(*) FROM nls.women GROUP BY 1;
+SELECT format('%5s', race), count(*) FROM nls.women GROUP BY 1;
+SELECT format('%s %s', race), count(*) FROM nls.women GROUP BY 1;
+SELECT overlay(race PLACING 'x' FROM 0), count(*) FROM nls.women GROUP BY 1;
+SELECT count(*) FROM nls.women WHERE regexp_like(race, race);
+SELECT count(*) FROM nls.women WHERE regexp_like(race, 'w', 'n');
+SELECT count(*) FROM nls.women WHERE cardinality(race) > 1;
+SELECT count(*) FROM nls.women WHERE race = ANY (string_to_array('a,b', ','));
+SELECT count(*) FROM nls.women WHERE jsonb_typeof() = 'array'

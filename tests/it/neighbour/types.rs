@@ -88,6 +88,8 @@ const REFUSED: &[&str] = &[
     "(jb -> 'a')::int",
     "(jb = '1')",
     "(jb ->> dt)",
+    "(dt = ANY (ia))",
+    "(tm + (SELECT i.iv FROM people i WHERE i.id = extras.id))",
     "ia[id]",
     "(ia = ARRAY[1])",
     "array_to_string(ta, ',')",
