@@ -192,12 +192,14 @@ impl Expressions<'_> {
 
     /// A call of the catalogue, its arguments cast as PostgreSQL would.
     pub(super) fn call(&self, name: &str, arguments: Vec<Expr>) -> Result<Expr, Refusal> {
-        // An untyped constant is a text where an overload takes one there, else what the overload of the other arguments wants.
+        // An untyped constant is a text where an overload takes one there; beside a number, a date or a time else what their overload wants. Beside texts
+        // PostgreSQL may know an overload of texts that is not listed here.
         let textual = arguments.iter().cloned().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
         let textual = textual.collect::<Result<Vec<_>, _>>()?;
         let types = |arguments: &[Expr]| arguments.iter().map(|a| a.data_type.clone()).collect::<Vec<_>>();
         let mut found = overload(name, &types(&textual));
-        let mut arguments = if found.is_none() && arguments.iter().any(|a| is_unknown(&a.data_type) && a.as_literal().is_some()) {
+        let tells = |a: &Expr| !is_unknown(&a.data_type) && !matches!(a.data_type, Type::Text | Type::Varchar(_));
+        let mut arguments = if found.is_none() && arguments.iter().any(tells) {
             found = overload(name, &types(&arguments));
             if found.is_some() { arguments } else { textual }
         } else {
