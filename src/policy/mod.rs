@@ -108,6 +108,8 @@ pub enum Scalar {
 pub struct Column {
     pub name: String,
     pub data_type: Type,
+    /// The domain (CREATE DOMAIN) that the column is declared of; `data_type` is then the type beneath it.
+    pub declared: Option<Type>,
     /// NOT NULL in the catalog.
     pub not_null: bool,
     pub deterministic_collation: bool,

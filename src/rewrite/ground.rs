@@ -101,7 +101,7 @@ pub(super) fn canonical(key: ast::Expr, data_type: &Type, rule: &KeyRule) -> ast
             sql::case(vec![(short, key)], None)
         }
         Type::Text | Type::Varchar(_) | Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Char(_) | Type::Uuid => key,
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => key,
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => key,
     }
 }
 

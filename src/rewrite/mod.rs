@@ -11,6 +11,7 @@ mod grammar;
 mod grid;
 mod ground;
 mod guard;
+mod inside;
 mod lattice;
 mod levels;
 mod norm;

@@ -29,6 +29,7 @@ mod shadow;
 mod statistics;
 mod tidy;
 mod twins;
+mod types;
 mod veil;
 mod views;
 mod wire;
