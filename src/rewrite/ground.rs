@@ -110,6 +110,7 @@ pub fn key_text(value: &Scalar, data_type: &Type) -> String {
     let text = sql::scalar_text(value);
     match data_type {
         // trim_scale: no trailing zeros after the point.
+        Type::Timestamptz => format!("{text}+00"),
         Type::Numeric(_) if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         _ => text,
     }
