@@ -194,6 +194,6 @@ mod tests {
             assert!(expected.iter().any(|known| known == line), "{line}: {expected:#?}");
         }
         assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 9);
-        assert_eq!(expected.len(), 79);
+        assert_eq!(expected.len(), 81);
     }
 }
