@@ -3,6 +3,7 @@
 mod bind;
 mod chain;
 mod clock;
+mod phrases;
 mod place;
 mod session;
 mod spelling;
@@ -112,7 +113,7 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let dialect = PostgreSqlDialect {};
     let excludes = excludes_rows(&tokens);
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(table::write_out(tokens));
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(phrases::write_out(table::write_out(tokens))?);
     let unread = |error: ParserError| match excludes {
         Some(position) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
         None => syntax_error(&error, sql),

@@ -1,15 +1,17 @@
 //! A release in words, a line each: the labelled tree, keys, sensitivity and noise. EXPLAIN, `pgveil explain` and the golden files show it.
 
+mod facts;
 mod part;
 
 use num_bigint::BigUint;
 
+pub use facts::{Facts, Summed, facts};
 pub use part::part_noise;
 
 use super::partials::{Mask, Measure, Partial};
 use super::{Count, Lattice, Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Calibrated, Mechanism};
 use crate::policy::Policy;
 use crate::resolve::{ColumnId, Expr, JoinKind, Node, Relation};
 
@@ -153,21 +155,12 @@ impl Words<'_> {
             Mechanism::Gaussian => "L2",
             Mechanism::Laplace => "L1",
         };
-        // Weights are about 2^scale over a coordinate's magnitude: the scale is the unit in which the bound is read aloud.
-        let scale = plan.coordinates().iter().zip(&price.weights).map(|(c, w)| w * c.magnitude()).min().unwrap_or_else(|| BigUint::from(1u8));
         lines.push(format!(
             "  Sensitivity: one {unit} moves the vector by at most {} ({norm}, in units of one row's largest value)",
-            decimal(&price.clip, &scale)
+            sensitivity(plan, price)
         ));
         for (i, (coordinate, calibrated)) in plan.coordinates().iter().zip(&price.calibrated).enumerate() {
-            let step = match coordinate {
-                Partial::Values { lattice, centred, .. } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
-                Partial::Lacks { filter: _, value: _, lattice } => product_step(lattice, lattice),
-                Partial::Products { filter: _, y: (_, y), x: (_, x) } => product_step(y, x),
-                Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
-                Partial::Flags { .. } => 0.5,
-            };
-            let deviation = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step;
+            let deviation = deviation_of(coordinate, calibrated);
             lines.push(format!("  v{i}: {}: {:?} noise, standard deviation {}", self.partial(coordinate), price.mechanism, significant(deviation)));
         }
         if let Some((presence, _)) = price.threshold {
@@ -208,6 +201,24 @@ impl Words<'_> {
             }
         }
     }
+}
+
+/// The clip in units of one row's largest value. Weights are about 2^scale over a coordinate's magnitude: the scale is the unit in which it is read aloud.
+fn sensitivity(plan: &ReleasePlan, price: &Price) -> String {
+    let scale = plan.coordinates().iter().zip(&price.weights).map(|(c, w)| w * c.magnitude()).min().unwrap_or_else(|| BigUint::from(1u8));
+    decimal(&price.clip, &scale)
+}
+
+/// The standard deviation of a coordinate's noise, in the unit of its value.
+fn deviation_of(coordinate: &Partial, calibrated: &Calibrated) -> f64 {
+    let step = match coordinate {
+        Partial::Values { lattice, centred, .. } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
+        Partial::Lacks { filter: _, value: _, lattice } => product_step(lattice, lattice),
+        Partial::Products { filter: _, y: (_, y), x: (_, x) } => product_step(y, x),
+        Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
+        Partial::Flags { .. } => 0.5,
+    };
+    calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step
 }
 
 fn threshold_units(price: &Price, presence: usize) -> f64 {

@@ -12,6 +12,7 @@ mod grammar;
 mod grid;
 mod ground;
 mod guard;
+mod inside;
 mod lattice;
 mod levels;
 mod norm;
@@ -32,7 +33,7 @@ use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
-pub use describe::{count_deviation, measure_deviation, part_noise, values_deviation};
+pub use describe::{Facts, Summed, count_deviation, measure_deviation, part_noise, values_deviation};
 pub use grid::Candidates;
 pub use ground::key_text;
 pub use lattice::{Lattice, Step};
@@ -141,6 +142,7 @@ pub struct ReleasePlan {
     /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
+    facts: Facts,
 }
 
 impl ReleasePlan {
@@ -228,6 +230,11 @@ impl ReleasePlan {
     pub fn description(&self) -> &[String] {
         &self.description
     }
+
+    /// The same as values.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
 }
 
 /// Plans every release and prices them together.
@@ -301,6 +308,7 @@ fn rewrite_release(
         question: [0; 32],
         relied_on,
         description: Vec::new(),
+        facts: Facts::default(),
     };
     let mut emission = Emission { release, analyzed, policy, constants: Vec::new() };
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
@@ -319,6 +327,7 @@ fn rewrite_release(
     }
     plan.constants = emission.constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
+    plan.facts = describe::facts(release, analyzed, policy, &plan);
     Ok(plan)
 }
 

@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module a subject.
 
 mod attack;
+mod audit;
 mod catalog;
 mod catalogs;
 mod cli;
@@ -30,6 +31,7 @@ mod shapes;
 mod statistics;
 mod tidy;
 mod twins;
+mod types;
 mod veil;
 mod views;
 mod wire;

@@ -36,7 +36,9 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
         if !readable(table, column, entry, findings) {
             continue;
         }
-        let mut made = bare(column);
+        let declared = column;
+        let column = &catalog::Column { data_type: column.over.clone().unwrap_or_else(|| column.data_type.clone()), ..column.clone() };
+        let mut made = bare(declared);
         if let Some(entry) = entry {
             nullability(entry, column, findings);
             rule(entry, column, &mut made, values_max, domains, findings).await;
@@ -62,11 +64,16 @@ async fn public(table: &Listed<'_>, domains: &mut Domains<'_>, findings: &mut Fi
 fn bare(column: &catalog::Column) -> Column {
     Column {
         name: column.name.clone(),
-        data_type: column.data_type.clone(),
+        data_type: column.over.clone().unwrap_or_else(|| column.data_type.clone()),
+        declared: column.over.is_some().then(|| column.data_type.clone()),
         not_null: column.not_null,
         deterministic_collation: column.deterministic_collation,
         bounds: None,
-        domain: None,
+        // An enum's labels are part of the schema.
+        domain: match &column.data_type {
+            catalog::Type::Enum(made) => Some(made.labels.iter().cloned().map(Scalar::Text).collect()),
+            _ => None,
+        },
         extent: None,
     }
 }

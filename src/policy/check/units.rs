@@ -80,7 +80,7 @@ fn unfit(column: &Column) -> Option<String> {
         Type::Text | Type::Varchar(_) => None,
         Type::Float4 | Type::Float8 => Some(format!("{data_type} rounds, so that different units may become equal")),
         Type::Char(_) => Some(format!("{data_type} pads with blanks, so that different texts may count as equal")),
-        Type::Bool | Type::Interval | Type::Other { .. } => {
+        Type::Bool | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => {
             Some(format!("{data_type} is not offered as a unit; integer, numeric, text, uuid, date and timestamp types are"))
         }
     }

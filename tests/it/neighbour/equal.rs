@@ -113,6 +113,7 @@ fn key(random: &mut Random, from: &str, alias: &str) -> String {
         "CASE WHEN A.i4 > 20 THEN 'high' WHEN A.i4 > 9 THEN 'mid' END",
         "extract(month FROM A.d)",
         "date_trunc('month', A.ts)",
+        "date_trunc('month', A.d)",
         "width_bucket(A.f8, 0, 50, 5)",
         "coalesce(A.kd, 'none')",
         "(A.ni > 0)",
