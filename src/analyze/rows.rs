@@ -103,7 +103,7 @@ pub(super) fn cells(input: &Relation, lineage: &Lineage, policy: &Policy, column
         let is_bare = match &column.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Uuid => column.bounds.is_none(),
             Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => false,
-            Type::Char(_) | Type::Interval | Type::Other { .. } => false,
+            Type::Char(_) | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => false,
         };
         match rule {
             KeyRule::Domain(values) if column.domain.is_some() && is_bare && !info.nullable => Some(values.len() as u64),
