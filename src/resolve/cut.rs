@@ -11,7 +11,7 @@ use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
 use super::operation::Aggregate;
 use super::outer::{Above, quoted};
-use super::query::{Environment, item_expr};
+use super::query::{Environment, ROWS, item_expr};
 use super::scope::{Scope, name_of, names_of};
 use super::subquery::{Given, Place};
 use super::tree::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
@@ -174,7 +174,7 @@ impl Resolver<'_> {
     }
 
     fn cut_item(&mut self, item: &ast::SelectItem, cut: &mut Cut, environment: &Environment) -> Result<ast::SelectItem, Refusal> {
-        let expr = item_expr(item).ok_or_else(|| Refusal::denied("rows of a private table are not shown; name the columns to group by"))?;
+        let expr = item_expr(item).ok_or_else(|| Refusal::denied(format!("{ROWS}; name the columns to group by")))?;
         let alias = match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
             _ => quoted(&column_name(expr)),
@@ -185,7 +185,7 @@ impl Resolver<'_> {
     /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
     pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<(Vec<Key>, Vec<Vec<usize>>), Refusal> {
         let sets = if is_distinct_rows(select) {
-            let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"));
+            let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied(ROWS));
             vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
         } else {
             sets(&select.group_by)?

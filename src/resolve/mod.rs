@@ -34,6 +34,7 @@ mod window;
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
+pub use query::is_preview;
 pub use ranked::{Order, Ranked, Window};
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,

@@ -18,6 +18,7 @@ mod oracle;
 mod outer;
 mod policy;
 mod postgres;
+mod previews;
 mod reuse;
 mod road;
 mod serve;
