@@ -142,4 +142,24 @@ echo "metadata commands, for the record:"
 for command in '\d' '\dt nls.*' '\l' '\dn' '\du' '\d nls.women' '\df' '\dx' 'SELECT 1 \gdesc'; do
     echo "       $command: $(printf '%s\n' "$command" | "$psql" -X "$veiled" 2>&1 | head -1)"
 done
+step "a cursor in batches" "$veiled" '\set FETCH_COUNT 7
+SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year;' ' 1968 |' ' 1988 |' '(15 rows)'
+step "prepared, ten times, paid once" "$veiled" 'PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race;
+EXECUTE again(1949);
+SELECT mu_spent AS before FROM pgveil.budget \gset
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+SELECT CASE WHEN mu_spent = :before THEN $$paid once$$ END FROM pgveil.budget;' 'paid once'
+step "a session is reset" "$veiled" "SET application_name = 'lent';
+DISCARD ALL;
+SHOW application_name;" 'DISCARD ALL' ' application_name'
+# What every client is to do: each item has a step above.
+[ $failed = 0 ] && echo "does tls scram list describe text prepared cursor refused transaction savepoint cancel pool"
 exit $failed
