@@ -21,6 +21,7 @@ mod postgres;
 mod previews;
 mod reuse;
 mod road;
+mod security;
 mod serve;
 mod settings;
 mod shadow;

@@ -9,7 +9,7 @@ mod login;
 mod prepared;
 mod protocol;
 mod session;
-mod socket;
+pub mod socket;
 mod states;
 mod storm;
 pub mod tls;
