@@ -6,6 +6,7 @@ pub mod install;
 mod run;
 mod stage;
 mod tokio_postgres;
+mod types;
 
 use install::Python;
 use run::run;

@@ -15,6 +15,7 @@ mod ledger;
 mod middle;
 mod neighbour;
 mod oracle;
+mod outage;
 mod outer;
 mod policy;
 mod postgres;
