@@ -148,12 +148,14 @@ async fn values_of_every_type_travel_in_binary() {
     }
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
     // An array as a question's own constant.
-    for (sql, values) in [
-        ("SELECT count(*) FROM nls.women WHERE birth_year = ANY($1)", &[&vec![1950_i16, 1951] as &(dyn ToSql + Sync)] as &[_]),
-        ("SELECT count(*) FROM nls.women WHERE race = ANY($1)", &[&vec!["black", "other"]]),
-        ("SELECT count(*) FROM nls.women WHERE race <> ALL($1)", &[&vec!["black", "it's"]]),
-    ] {
-        let (found, wanted) = (mine.query_one(sql, values).await, theirs.query_one(sql, values).await.unwrap());
+    let (years, races) = (vec![1950_i16, 1951], vec!["black", "it's"]);
+    let cases: [(&str, &(dyn ToSql + Sync)); 3] = [
+        ("SELECT count(*) FROM nls.women WHERE birth_year = ANY($1)", &years),
+        ("SELECT count(*) FROM nls.women WHERE race = ANY($1)", &races),
+        ("SELECT count(*) FROM nls.women WHERE race <> ALL($1)", &races),
+    ];
+    for (sql, value) in cases {
+        let (found, wanted) = (mine.query_one(sql, &[value]).await, theirs.query_one(sql, &[value]).await.unwrap());
         assert_eq!(found.unwrap_or_else(|e| panic!("{sql}: {e:?}")).get::<_, i64>(0), wanted.get::<_, i64>(0), "{sql}");
     }
 }
