@@ -68,10 +68,11 @@ def a_model_counts():
     same(Women.objects.filter(race="other").count(), 57)
 
 
-def session():
+def session(user=USER):
     from django.db import DatabaseError, connection
 
     connection.close()
+    connection.settings_dict["USER"] = user
 
     def ask(sql):
         try:

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from checks import DATABASE, HOST, PASSWORD, USER, VEILED, State, check, run, same, standard
 
 
-def engine():
-    return sa.create_engine(sa.URL.create("postgresql+psycopg", USER, PASSWORD, HOST, VEILED, DATABASE, {"sslmode": "require"}))
+def engine(user=USER):
+    return sa.create_engine(sa.URL.create("postgresql+psycopg", user, PASSWORD, HOST, VEILED, DATABASE, {"sslmode": "require"}))
 
 
 @check("tls", "scram", "text")
@@ -24,8 +24,8 @@ def reads_a_public_table():
     assert len(frame) > 5, frame
 
 
-def session():
-    connection = engine().execution_options(isolation_level="AUTOCOMMIT").connect()
+def session(user=USER):
+    connection = engine(user).execution_options(isolation_level="AUTOCOMMIT").connect()
 
     def ask(sql):
         try:
@@ -33,6 +33,8 @@ def session():
                 frame = pandas.read_sql(sa.text(sql), connection)
                 return [tuple(row) for row in frame.itertuples(index=False)]
             connection.exec_driver_sql(sql)
+        except pandas.errors.DatabaseError as error:
+            raise State(error.__cause__.orig.sqlstate) from None
         except sa.exc.DBAPIError as error:
             raise State(error.orig.sqlstate) from None
 

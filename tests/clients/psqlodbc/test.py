@@ -51,8 +51,8 @@ def a_refused_preview_leaves_the_connection_whole():
     same(connection.execute(WOMEN).fetchval(), 4711)
 
 
-def session():
-    connection = veiled()
+def session(user=USER):
+    connection = veiled(UID=user)
 
     def ask(sql):
         cursor = connection.cursor()
@@ -67,5 +67,5 @@ def session():
     return ask
 
 
-standard(session)
+standard(session, has_savepoints_of_its_own=True)
 run()

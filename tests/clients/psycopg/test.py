@@ -433,8 +433,8 @@ def sql_prepares_and_executes():
         connection.execute("DEALLOCATE p")
 
 
-def session():
-    connection = veiled()
+def session(user=USER):
+    connection = veiled(user=user)
 
     def ask(sql):
         try:

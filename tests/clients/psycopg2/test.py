@@ -122,8 +122,8 @@ def an_exhausted_budget():
     same(ask(connection, "SELECT 1"), [(1,)])
 
 
-def session():
-    connection = veiled()
+def session(user=USER):
+    connection = veiled(user=user)
 
     def ask(sql):
         try:

@@ -90,8 +90,8 @@ def an_exhausted_budget():
         same(connection.scalar(sa.select(1)), 1)
 
 
-def session():
-    connection = engine(isolation_level="AUTOCOMMIT").connect()
+def session(user=USER):
+    connection = engine(user, isolation_level="AUTOCOMMIT").connect()
 
     def ask(sql):
         try:
