@@ -77,6 +77,8 @@ pub fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
         | D::JSON
         | D::JSONB
         | D::Bytea
+        | D::TsVector
+        | D::TsQuery
         | D::Bit(_)
         | D::BitVarying(_)
         | D::VarBit(_)

@@ -20,6 +20,7 @@ mod outer;
 mod policy;
 mod postgres;
 mod previews;
+mod refusals;
 mod reuse;
 mod road;
 mod security;
