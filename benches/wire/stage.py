@@ -138,7 +138,7 @@ class Stage:
 
 
 class Client:
-    """One session of the simple protocol, by SCRAM where the server asks for it."""
+    """One session, by SCRAM where the server asks for it."""
 
     def __init__(self, port, user, password="analyst", tls=False):
         self.socket = socket.create_connection(("127.0.0.1", port), 60)
@@ -189,6 +189,21 @@ class Client:
     def ask(self, sql):
         """The rows as tuples of text; raises for an error."""
         self.send(b"Q", sql.encode() + b"\0")
+        return self.answer()
+
+    def prepare(self, sql):
+        """A statement without parameters, as `s`."""
+        self.send(b"P", b"s\0" + sql.encode() + b"\0\0\0")
+        self.send(b"S", b"")
+        self.answer()
+
+    def execute(self):
+        """Bind and Execute of `s`, in one packet."""
+        bind = b"B" + struct.pack("!i", 4 + 3 + 6) + b"\0s\0" + bytes(6)
+        self.socket.sendall(bind + b"E" + struct.pack("!i", 9) + bytes(5) + b"S" + struct.pack("!i", 4))
+        return self.answer()
+
+    def answer(self):
         rows, error = [], None
         while True:
             kind, body = self.receive()
