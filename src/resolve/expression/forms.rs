@@ -234,9 +234,10 @@ impl Expressions<'_> {
                 let ast::ArrayElemTypeDef::SquareBracket(element, None) = element else { return Err(no_array()) };
                 let to = type_of(element)?;
                 let elements = match expr.as_ref() {
-                    ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), span: _ }) => {
-                        written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), unknown())).collect()
-                    }
+                    ast::Expr::Value(ast::ValueWithSpan {
+                        value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text),
+                        span: _,
+                    }) => written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), unknown())).collect(),
                     other => self.elements(other)?,
                 };
                 elements.into_iter().map(|e| super::types::cast(e, &to)).collect()
