@@ -107,4 +107,8 @@ impl Service for Exchange {
         let _passing = self.gate.read().await;
         self.engine(asker)?.explain(asker, query, json).await
     }
+
+    async fn unread(&self, role: &str, refusal: &Refusal) {
+        self.current().unread(role, refusal).await;
+    }
 }
