@@ -88,7 +88,8 @@ pub(super) fn cost(loss: &Loss, policy: &Policy) -> String {
 }
 
 pub(super) fn left(balance: &Balance) -> String {
-    format!("{:.2} % of your budget is left", balance.fraction_left() * 100.0)
+    let renewed = balance.renewal_date().map_or(String::new(), |date| format!(" until {date}"));
+    format!("{:.2} % of your budget is left{renewed}", balance.fraction_left() * 100.0)
 }
 
 /// The noise of every aggregate whose noise is known without the data; of the others, what the released groups tell.
