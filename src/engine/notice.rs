@@ -9,7 +9,7 @@ use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::ReleasedTable;
-use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation, part_noise};
+use crate::rewrite::{Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
 /// Two standard errors to either side hold the exact clipped answer in 95 of 100 cases.
 const NORMAL_95: f64 = 1.96;
@@ -137,6 +137,9 @@ pub(super) fn noise(release: &ReleasePlan) -> Vec<String> {
                 })
             }
             Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
+            Output::Unlike { part, range: _, moment: _ } => {
+                Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], &[Degree::SUM])))
+            }
             Output::Part { part, draws, is_array: _ } => Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], draws))),
         };
         lines.extend(line);

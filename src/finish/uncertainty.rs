@@ -66,7 +66,7 @@ pub fn spread(release: &ReleasePlan, output: &Output, measures: &[String]) -> Op
                 Noisy { value: value(*sum)? - centre * rows.value, error: values_deviation(release, *values, lattice, centred_on.is_some())? };
             Some(average(total, rows, centre, (range.lo, range.hi), z))
         }
-        Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Part { .. } => None,
+        Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Part { .. } | Output::Unlike { .. } => None,
     }
 }
 

@@ -3,3 +3,6 @@ SELECT race, count(*), count(DISTINCT (industry_code, occupation_code)) FROM nls
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY hourly_wage), percentile_cont(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY hourly_wage) FROM nls.interviews;
 SELECT min(birth_year), max(birth_year) FROM nls.women;
 SELECT race, mode() WITHIN GROUP (ORDER BY years_of_school) FROM nls.women GROUP BY race
+;
+SELECT race, sum(DISTINCT birth_year), count(DISTINCT birth_year), stddev(DISTINCT birth_year) FROM nls.women GROUP BY race;
+SELECT avg(DISTINCT hours_per_week) FILTER (WHERE union_member = 1) FROM nls.interviews
