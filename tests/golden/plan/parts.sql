@@ -2,4 +2,5 @@ SELECT count(DISTINCT industry_code) FROM nls.interviews;
 SELECT race, count(*), count(DISTINCT (industry_code, occupation_code)) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY race;
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY hourly_wage), percentile_cont(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY hourly_wage) FROM nls.interviews;
 SELECT min(birth_year), max(birth_year) FROM nls.women;
-SELECT race, mode() WITHIN GROUP (ORDER BY years_of_school) FROM nls.women GROUP BY race
+SELECT race, mode() WITHIN GROUP (ORDER BY years_of_school) FROM nls.women GROUP BY race;
+SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY years_of_school) FROM nls.women

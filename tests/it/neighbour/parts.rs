@@ -2,7 +2,7 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 use pgveil::mechanism::{Accounting, Noise};
-use pgveil::rewrite::{PartKind, PartPlan, ReleasePlan, Target};
+use pgveil::rewrite::{Halving, PartKind, PartPlan, ReleasePlan, Target};
 
 use super::bound::scaled_by;
 use super::random::Random;
@@ -26,11 +26,19 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
     let faulty = |what: &str| Err(format!("{what}: {part:?}"));
     match &part.kind {
         PartKind::Count { calibrated, clip } => scaled_by(&part.loss, clip, &BigUint::from(1u8), calibrated.noise, calibrated.refine),
-        PartKind::Choice { draws, weight_max, row_weight } => {
+        PartKind::Choice { draws, halving, weight_max, row_weight } => {
             if draws.len() != part.question.targets.len() || *row_weight == 0 {
                 return faulty("not a draw for each target");
             }
             let mut epsilon = 0;
+            // Fractions that are chosen together meet a unit once a level.
+            let fractions = part.question.fractions().len();
+            if let Some(halving) = halving {
+                if halving.weight_max < *weight_max || !halving.pieces.is_power_of_two() || 1 << Halving::levels(fractions) <= fractions {
+                    return faulty("too few levels or too narrow a width");
+                }
+                epsilon += (u128::from(halving.eta) << 30) * u128::from(Halving::levels(fractions));
+            }
             for (draw, target) in draws.iter().zip(&part.question.targets) {
                 // Twice the larger side of a rank's fraction; twice for an end; once for the most frequent; in units of 1/b.
                 let spread = match target {
@@ -44,7 +52,9 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
                 if draw.width < BigUint::from(*weight_max) * spread {
                     return faulty("too narrow a width");
                 }
-                epsilon += u128::from(draw.eta) << 30;
+                if halving.is_none() || !matches!(target, Target::Fraction(_)) {
+                    epsilon += u128::from(draw.eta) << 30;
+                }
             }
             if part.loss.epsilon.is_none_or(|e| e.0 < epsilon) { faulty("too small an epsilon") } else { Ok(()) }
         }
@@ -69,7 +79,7 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
     let (squared, limit) = match &part.kind {
         PartKind::Count { calibrated, clip } if matches!(calibrated.noise, Noise::Gaussian { .. }) => (true, clip * clip),
         PartKind::Count { calibrated: _, clip } => (false, clip.clone()),
-        PartKind::Choice { draws: _, weight_max, row_weight: _ } => (false, BigUint::from(*weight_max)),
+        PartKind::Choice { draws: _, halving: _, weight_max, row_weight: _ } => (false, BigUint::from(*weight_max)),
     };
     let mut moved = BigInt::ZERO;
     for key in whole.keys().chain(rest.keys().filter(|key| !whole.contains_key(*key))) {
