@@ -1,7 +1,10 @@
 //! Statements of an adversary, each with what must become of it.
 
 mod fuzz;
+mod known;
 mod operators;
+pub mod paths;
+mod replay;
 
 use pgveil::engine::{Asker, Format, Service};
 use pgveil::error::Error;

@@ -21,6 +21,7 @@ mod policy;
 mod postgres;
 mod reuse;
 mod road;
+mod security;
 mod serve;
 mod settings;
 mod shadow;

@@ -52,7 +52,7 @@ async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
 }
 
 /// Everything the tests ask elsewhere, answered or refused.
-fn questions() -> Vec<String> {
+pub fn questions() -> Vec<String> {
     let mut texts = vec![STATEMENTS.replace('\n', ";\n")];
     for folder in ["tests/golden/plan", "tests/golden/refuse"] {
         for entry in std::fs::read_dir(folder).unwrap() {

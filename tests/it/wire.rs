@@ -9,6 +9,6 @@ mod login;
 mod prepared;
 mod protocol;
 mod session;
-mod socket;
+pub mod socket;
 mod storm;
 pub mod tls;

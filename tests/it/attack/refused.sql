@@ -100,6 +100,23 @@ SELECT pg_advisory_lock(1) FROM pg_type
 SELECT txid_current(), current_schema()
 SELECT format('%1000000000s', relname) FROM pg_class
 SELECT pg_read_file('/etc/passwd')
+SELECT * FROM pg_stat_statements
+SELECT pg_current_wal_lsn(), current_schema()
+SELECT pg_current_snapshot(), current_schema()
+SELECT cursor_to_xml('c', 1, true, true, '') FROM pg_class
+SELECT table_to_xml('nls.women', true, true, '')
+SELECT schema_to_xml('nls', true, true, '')
+SELECT database_to_xml(true, true, '')
+SELECT * FROM ts_stat('SELECT to_tsvector(race) FROM nls.women')
+SELECT * FROM crosstab('SELECT woman_id, race, race FROM nls.women') AS c(a int, b text)
+SELECT * FROM pg_subscription
+SELECT last_value FROM some_sequence
+SELECT count(*) FROM nls.women WHERE pg_column_size(race) > 3
+SELECT count(*) FROM nls.women WHERE tableoid > 0
+SELECT count(*) FROM nls.women WHERE xmax = '0'
+SELECT count(*) FROM nls.women WHERE pg_xact_commit_timestamp(xmin) > now()
+SELECT count(*) FROM nls.women WHERE current_setting('x.y', true) IS NULL
+SELECT count(*) FROM nls.women WHERE women::text LIKE '%white%'
 SELECT pg_sleep(1)
 SELECT pg_catalog.pg_sleep(1)
 SELECT "pg_sleep"(1)

@@ -1,0 +1,210 @@
+//! Every refused text again, by every road that a client can send it on: none shows a row, none costs anything.
+
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::veil::Veil;
+use crate::wire::socket::{Reply, Socket, bind, describe, execute, kinds, message, parse, query, startup, sync};
+
+/// A veil behind a port of its own.
+pub struct Gate {
+    pub veil: Arc<Veil>,
+    address: std::net::SocketAddr,
+    _shutdown: DropGuard,
+}
+
+impl Gate {
+    pub async fn before(veil: Veil) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        tokio::spawn(pgveil::wire::serve(listener, None, veil.engine.clone(), shutdown.clone()));
+        Self { veil: Arc::new(veil), address, _shutdown: shutdown.drop_guard() }
+    }
+
+    /// A session of the demo's analyst.
+    pub async fn log_in(&self) -> Socket {
+        let mut socket = Socket::over(Box::new(TcpStream::connect(self.address).await.unwrap()));
+        socket.send(&startup(&[("user", "analyst"), ("database", "nls")])).await;
+        socket.authenticate("analyst", None).await;
+        socket.until_ready().await;
+        socket
+    }
+}
+
+/// How a text is sent. Each gives the replies to the text itself, in a session that is usable afterwards.
+#[derive(Debug, Clone, Copy)]
+enum Road {
+    Simple,
+    Comments,
+    UnicodeNames,
+    QuotedNames,
+    SearchPath,
+    SecondOfAString,
+    ExtendedText,
+    ExtendedBinary,
+    SwappedUnderItsName,
+    Prepared,
+    Cursor,
+    CopyText,
+    CopyBinary,
+}
+
+const ROADS: [Road; 13] = [
+    Road::Simple,
+    Road::Comments,
+    Road::UnicodeNames,
+    Road::QuotedNames,
+    Road::SearchPath,
+    Road::SecondOfAString,
+    Road::ExtendedText,
+    Road::ExtendedBinary,
+    Road::SwappedUnderItsName,
+    Road::Prepared,
+    Road::Cursor,
+    Road::CopyText,
+    Road::CopyBinary,
+];
+
+impl Road {
+    async fn send(self, socket: &mut Socket, sql: &str) -> Vec<Reply> {
+        match self {
+            Self::Simple => socket.ask(sql).await,
+            Self::Comments => socket.ask(&outside_quotes(sql, |text| text.replace(' ', " /* '; -- /* */ \" */ "))).await,
+            Self::UnicodeNames => socket.ask(&sql.replace("nls.", r#"U&"\006els"."#).replace("women", r#"U&"w\+00006fmen""#)).await,
+            Self::QuotedNames => socket.ask(&sql.replace("nls.women", r#""nls"."women""#).replace("birth_year", r#""birth_year""#)).await,
+            Self::SearchPath => {
+                socket.ask("SET search_path = nls, pg_catalog").await;
+                let replies = socket.ask(&sql.replace("nls.", "")).await;
+                socket.ask("RESET search_path").await;
+                replies
+            }
+            Self::SecondOfAString => socket.ask(&format!("BEGIN; COMMIT; {sql}")).await,
+            Self::ExtendedText => extended(socket, &[parse("", sql)], "", 0).await,
+            Self::ExtendedBinary => extended(socket, &[parse("", sql)], "", 1).await,
+            Self::SwappedUnderItsName => {
+                let harmless = [parse("s", "SELECT 1"), describe('S', "s"), message(b'C', b"Ss\0"), parse("s", sql)];
+                let replies = extended(socket, &harmless, "s", 0).await;
+                socket.ask("DEALLOCATE ALL").await;
+                replies
+            }
+            Self::Prepared => {
+                let replies = socket.ask(&format!("PREPARE s AS {sql}")).await;
+                if kinds(&replies).contains('E') {
+                    return replies;
+                }
+                let replies = socket.ask("EXECUTE s").await;
+                socket.ask("DEALLOCATE ALL").await;
+                replies
+            }
+            Self::Cursor => {
+                socket.ask("BEGIN").await;
+                let mut replies = socket.ask(&format!("DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR {sql}")).await;
+                if !kinds(&replies).contains('E') {
+                    replies = socket.ask("FETCH ALL FROM c").await;
+                }
+                socket.ask("ROLLBACK").await;
+                replies
+            }
+            Self::CopyText => socket.ask(&format!("COPY ({sql}) TO STDOUT")).await,
+            Self::CopyBinary => socket.ask(&format!("COPY ({sql}) TO STDOUT (FORMAT binary)")).await,
+        }
+    }
+}
+
+/// Changes what stands outside of string constants.
+fn outside_quotes(sql: &str, change: impl Fn(&str) -> String) -> String {
+    let parts = sql.split('\'').enumerate();
+    parts.map(|(at, part)| if at % 2 == 0 { change(part) } else { part.to_owned() }).collect::<Vec<_>>().join("'")
+}
+
+/// Parse, Describe, Bind and Execute of a named statement, in one packet.
+async fn extended(socket: &mut Socket, head: &[Vec<u8>], name: &str, format: i16) -> Vec<Reply> {
+    let tail = [describe('S', name), bind("", name, &[], &[format]), execute("", 0), sync()];
+    socket.send(&[head.concat(), tail.concat()].concat()).await;
+    socket.until_ready().await
+}
+
+/// `None` where the text was refused and nothing was shown.
+fn shown(replies: &[Reply]) -> Option<String> {
+    // D is a row, d a piece of a copy.
+    let rows = kinds(replies).chars().filter(|kind| matches!(kind, 'D' | 'd')).count();
+    let refused = replies.iter().find(|reply| reply.kind == b'E');
+    match refused {
+        Some(error) if rows == 0 && error.field(b'C') != "XX000" => None,
+        Some(error) => Some(format!("{rows} rows, then {} {}", error.field(b'C'), error.field(b'M'))),
+        None => Some(format!("{rows} rows")),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_is_refused_on_every_road() {
+    let gate = Gate::before(Veil::demo(super::rich, Veil::silent()).await).await;
+    let mut socket = gate.log_in().await;
+    let ledger = gate.veil.engine.ledger();
+    let before = ledger.balances("analyst").await.unwrap().role.spent;
+    let texts: Vec<&str> = include_str!("refused.sql").lines().filter(|line| !line.is_empty() && !line.starts_with("--")).collect();
+    let mut failures = Vec::new();
+    for road in ROADS {
+        // With the schema in the path a name without one is the table.
+        for sql in texts.iter().filter(|sql| !matches!(road, Road::SearchPath) || sql.contains("nls.")) {
+            if let Some(shown) = shown(&road.send(&mut socket, sql).await) {
+                failures.push(format!("{road:?}: {sql}: {shown}"));
+            }
+        }
+        // The session lives, and a question would still be answered.
+        assert_eq!(socket.value("SELECT 1").await, "1", "{road:?}");
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert_eq!(ledger.balances("analyst").await.unwrap().role.spent, before);
+    assert_eq!(ledger.failures_left("analyst", 10).await.unwrap(), 10);
+}
+
+/// Nothing that is not a query reaches the database either.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_other_statement_or_message_reaches_the_rows() {
+    let gate = Gate::before(Veil::demo(super::rich, Veil::silent()).await).await;
+    let mut socket = gate.log_in().await;
+    for sql in [
+        "DO $$BEGIN PERFORM 1 FROM nls.women; END$$",
+        "CREATE TABLE t AS SELECT * FROM nls.women",
+        "CREATE TEMP TABLE t AS SELECT * FROM nls.women",
+        "SELECT * INTO t FROM nls.women",
+        "CREATE VIEW v AS SELECT * FROM nls.women",
+        "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "INSERT INTO nls.women SELECT * FROM nls.women RETURNING *",
+        "UPDATE nls.women SET race = race RETURNING *",
+        "DELETE FROM nls.women RETURNING *",
+        "MERGE INTO nls.women w USING nls.women v ON true WHEN MATCHED THEN DELETE",
+        "TRUNCATE nls.women",
+        "COPY nls.women TO STDOUT",
+        "COPY nls.women FROM STDIN",
+        "COPY (SELECT count(*) FROM nls.women) TO '/tmp/x'",
+        "COPY (SELECT count(*) FROM nls.women) TO PROGRAM 'cat'",
+        "EXPLAIN ANALYZE SELECT count(*) FROM nls.women",
+        "EXPLAIN (ANALYZE) SELECT * FROM nls.women",
+        "LOCK TABLE nls.women",
+        "VACUUM nls.women",
+        "ANALYZE nls.women",
+        "CALL f()",
+        "NOTIFY a, 'b'",
+        "SET ROLE postgres",
+        "SET SESSION AUTHORIZATION postgres",
+        "SET pgveil.noise = off",
+        "SET pgveil.seed = 42",
+        "SET pgveil.epsilon = 1e20",
+        "SET pgveil.max_groups_per_unit = 1000000000",
+        "GRANT SELECT ON nls.women TO public",
+        "LOAD 'x'",
+        "SELECT $1::int FROM nls.women",
+    ] {
+        let replies = socket.ask(sql).await;
+        assert_eq!(shown(&replies), None, "{sql}: {replies:?}");
+    }
+    // The function-call message, which has no SQL at all.
+    socket.send(&[message(b'F', &[0, 0, 0, 42, 0, 0, 0, 0, 0, 0]), query("SELECT 1")].concat()).await;
+    let replies = socket.until_ready().await;
+    assert_eq!(shown(&replies), None, "{replies:?}");
+}
