@@ -58,12 +58,15 @@ impl Values<'_> {
         let runs: Vec<Run> = spans.iter().map(|span| span.run.clone()).collect();
         let (run, place) = sampler.choose(&self.halving.draw(ratio), &runs)?;
         let piece = spans.get(run).ok_or(Error::Mismatch)?.piece(place);
-        // Both keep a candidate at least.
-        let below = Part { upto: (piece + 1).min(part.upto), high: *fraction, ..part };
-        let above = Part { from: (piece + 1).min(part.upto - 1), low: *fraction, ..part };
-        self.descend(below, &fractions[..middle], sampler, chosen)?;
+        self.descend(Part { upto: piece + 1, high: *fraction, ..part }, &fractions[..middle], sampler, chosen)?;
         chosen.push(piece);
-        self.descend(above, &fractions[middle + 1..], sampler, chosen)
+        let above = Part { from: piece + 1, low: *fraction, ..part };
+        if above.from < above.upto {
+            return self.descend(above, &fractions[middle + 1..], sampler, chosen);
+        }
+        // Nothing is left above: no row may stand on both sides.
+        chosen.extend(fractions[middle + 1..].iter().map(|_| piece));
+        Ok(())
     }
 
     /// The part's pieces by penalty: the distance of the rank a/b of its weight from the ranks that a piece covers, times b.
@@ -119,7 +122,7 @@ fn ramp(range: &Range<u64>, below: &BigUint, step: &BigUint, goal: &BigUint, spa
     } else {
         let reach = goal - below;
         // The last piece whose end is at the goal holds it, and so does the first whose start is.
-        (within((&reach + step - 1u8) / step).saturating_sub(u64::from(&reach <= &(step * count))), within(&reach / step + 1u8))
+        (within((&reach + step - 1u8) / step).saturating_sub(u64::from(reach <= step * count)), within(&reach / step + 1u8))
     };
     if before > 0 {
         blocks(before, goal - (below + step * before), step, |offset| (range.start + before - 1 - offset, true), spans);

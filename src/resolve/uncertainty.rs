@@ -75,7 +75,7 @@ fn statistic(function: &ast::Function) -> Option<Statistic> {
 ///
 /// # Errors
 /// 0A000 where it is of anything but arithmetic over aggregates.
-pub(super) fn asked(expr: &ast::Expr, number: &mut dyn FnMut(&ast::Function) -> Result<usize, Refusal>) -> Result<Option<Uncertainty>, Refusal> {
+pub(super) fn asked(expr: &ast::Expr, number: &mut Number<'_>) -> Result<Option<Uncertainty>, Refusal> {
     let ast::Expr::Function(function) = expr else { return Ok(None) };
     let Some(statistic) = statistic(function) else { return Ok(None) };
     let unknown = || elsewhere(&function.name.to_string());
@@ -86,18 +86,27 @@ pub(super) fn asked(expr: &ast::Expr, number: &mut dyn FnMut(&ast::Function) -> 
         aggregates += 1;
         number(function)
     };
-    let formula = formula(argument, &mut counted)?.filter(|_| aggregates > 0).ok_or_else(unknown)?;
+    let formula = formula(argument, 0, &mut counted)?.filter(|_| aggregates > 0).ok_or_else(unknown)?;
     Ok(Some(Uncertainty { formula, statistic }))
 }
 
+/// Numbers an aggregate call.
+type Number<'n> = dyn FnMut(&ast::Function) -> Result<usize, Refusal> + 'n;
+
+/// Deepest arithmetic: it is walked on a plain stack.
+const DEPTH_MAX: usize = 100;
+
 /// `None` for what has no known error.
-fn formula(expr: &ast::Expr, number: &mut dyn FnMut(&ast::Function) -> Result<usize, Refusal>) -> Result<Option<Formula>, Refusal> {
+fn formula(expr: &ast::Expr, depth: usize, number: &mut Number<'_>) -> Result<Option<Formula>, Refusal> {
     use ast::BinaryOperator as B;
-    let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, number)?.map(Box::new));
+    if depth > DEPTH_MAX {
+        return Ok(None);
+    }
+    let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth + 1, number)?.map(Box::new));
     Ok(match expr {
-        ast::Expr::Nested(inner) => formula(inner, number)?,
+        ast::Expr::Nested(inner) => formula(inner, depth + 1, number)?,
         ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) => constant(text),
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => formula(expr, number)?,
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => formula(expr, depth + 1, number)?,
         ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => one(expr)?.map(Formula::Negated),
         ast::Expr::BinaryOp { left, op: op @ (B::Plus | B::Minus | B::Multiply | B::Divide), right } => {
             let (Some(left), Some(right)) = (one(left)?, one(right)?) else { return Ok(None) };
@@ -113,16 +122,16 @@ fn formula(expr: &ast::Expr, number: &mut dyn FnMut(&ast::Function) -> Result<us
             _ => None,
         },
         ast::Expr::Function(function) if aggregate_name(function).is_some() => Some(Formula::Aggregate(number(function)?)),
-        ast::Expr::Function(function) => called(function, number)?,
+        ast::Expr::Function(function) => called(function, depth + 1, number)?,
         _ => None,
     })
 }
 
 /// Functions under which an error stays known; NULLIF and COALESCE choose a value where there is none.
-fn called(function: &ast::Function, number: &mut dyn FnMut(&ast::Function) -> Result<usize, Refusal>) -> Result<Option<Formula>, Refusal> {
+fn called(function: &ast::Function, depth: usize, number: &mut Number<'_>) -> Result<Option<Formula>, Refusal> {
     let (Ok(names), Some(arguments)) = (names_of(&function.name), plain_arguments(function)) else { return Ok(None) };
     let [name] = names.as_slice() else { return Ok(None) };
-    let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, number)?.map(Box::new));
+    let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth, number)?.map(Box::new));
     Ok(match (name.as_str(), arguments.as_slice()) {
         ("sqrt", [of]) => one(of)?.map(Formula::Root),
         ("round", [of]) => one(of)?.map(|of| Formula::Rounded(of, 0)),
@@ -130,16 +139,15 @@ fn called(function: &ast::Function, number: &mut dyn FnMut(&ast::Function) -> Re
             Some(digits) if digits.fract() == 0.0 && digits.abs() <= 100.0 => one(of)?.map(|of| Formula::Rounded(of, digits as i32)),
             _ => None,
         },
-        ("nullif" | "coalesce", [of, other]) if number_of(other) == Some(0.0) => formula(of, number)?,
+        ("nullif" | "coalesce", [of, other]) if number_of(other) == Some(0.0) => formula(of, depth, number)?,
         _ => None,
     })
 }
 
 fn number_of(expr: &ast::Expr) -> Option<f64> {
     match expr {
-        ast::Expr::Nested(inner) => number_of(inner),
         ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) => text.parse().ok(),
-        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => number_of(expr).map(|n| -n),
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } if !matches!(&**expr, ast::Expr::UnaryOp { .. }) => number_of(expr).map(|n| -n),
         _ => None,
     }
 }
