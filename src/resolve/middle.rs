@@ -434,6 +434,7 @@ impl ast::VisitorMut for Replace<'_, '_> {
             let keys = self.keys.take();
             let walked = ast::VisitMut::visit(expr, self);
             self.keys = keys;
+            self.inside += usize::from(self.encloses(expr));
             return walked;
         }
         self.inside += usize::from(self.encloses(expr));

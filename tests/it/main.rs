@@ -19,6 +19,7 @@ mod oracle;
 mod outer;
 mod policy;
 mod postgres;
+mod refusals;
 mod reuse;
 mod road;
 mod security;

@@ -1,16 +1,10 @@
 //! Without noise, and with data inside every bound, the answers are PostgreSQL's own.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use pgveil::analyze::KeyRule;
-use pgveil::engine::{Asker, Engine, Format, Service};
-use pgveil::execute::Backend;
-use pgveil::ledger::{AccountSpec, Ledger};
-use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, Run, SampleError, Sampler};
+use pgveil::engine::{Engine, Format, Service};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::Budget;
-use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_postgres::SimpleQueryMessage;
 use tokio_util::sync::CancellationToken;
 
@@ -18,49 +12,10 @@ use super::grammar::{Grammar, sets};
 use super::random::{Random, seeds};
 use super::subqueries::membership;
 use super::total::tame;
+use super::veiled::{Veiled, asker};
 use super::world::World;
 
-struct Silent;
-
-impl Sampler for Silent {
-    fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
-        Ok(0)
-    }
-
-    /// The first of the best.
-    fn choose(&mut self, _: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
-        let candidates = runs.iter().enumerate().filter(|(_, run)| run.candidates > 0);
-        candidates.min_by_key(|(_, run)| run.penalty.clone()).map(|(at, _)| (at, 0)).ok_or(SampleError::Parameter)
-    }
-}
-
-async fn engine(world: &World, directory: &std::path::Path) -> Engine {
-    let mut policy = world.policy.clone();
-    let budget = Budget { epsilon: 100_000.0, delta: 1e-3 };
-    policy.privacy.budget = budget;
-    policy.roles[0].budget = budget;
-    policy.privacy.epsilon_max = 10.0;
-    let version = "15.0";
-    let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, world.database.clone(), version)).await.unwrap();
-    shadow.mirror(&world.client).await.unwrap();
-    let share = policy.privacy.threshold_share;
-    let cap =
-        Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
-    let account = |name: &str| AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap };
-    let url = format!("sqlite://{}", directory.join("ledger.db").display());
-    let ledger = Ledger::open(&url, account("owner"), &[account("ann")]).await.unwrap();
-    let socket: String = world.client.query_one("SHOW unix_socket_directories", &[]).await.unwrap().get(0);
-    let mut config = tokio_postgres::Config::new();
-    config.host_path(socket).dbname(&world.database).user("postgres");
-    Engine::new(policy, Backend::new(config, 2), shadow, ledger, world.database.clone(), version.to_owned())
-        .with_sampler(Arc::new(|| Box::new(Silent)))
-}
-
 type Rows = Vec<Vec<Option<String>>>;
-
-fn asker() -> Asker {
-    Asker { role: "ann".to_owned(), wishes: crate::veil::Veil::wishes(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] }
-}
 
 async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
     let statements = parse(sql).map_err(|e| format!("{e:?}"))?;
@@ -100,7 +55,7 @@ const PER_PERSON: &str = "(SELECT person, (count(*))::smallint AS s2, sum(i4)::i
 const PER_PERSON_AND_KIND: &str = "(SELECT x.person, x.kd, x.b, x.ni, sum(x.s2)::smallint AS s2, (count(*))::int AS i4, (count(*) FILTER (WHERE x.b))::int AS j4, sum(x.i4) AS i8, \
      count(DISTINCT x.tx) AS j8, avg(x.n2) AS n2, sum(x.nn) AS nn, sum(x.nb) AS nb, avg(x.f8) AS f8, sum(x.g8) FILTER (WHERE x.ni > 0) AS g8, \
      upper(x.kd) AS tx, 'z' AS vc, date '2000-03-01' + (sum(x.ni))::int AS d, date '2000-03-04' AS dd, timestamp '2000-03-01 10:00:00' AS ts, \
-     timestamp '2000-03-01 10:00:00' AS tt FROM (SELECT DISTINCT * FROM visits WHERE i4 > 1) x GROUP BY x.person, x.kd, x.b, x.ni HAVING count(*) < 4) v";
+     timestamp '2000-03-01 10:00:00' AS tt FROM (SELECT DISTINCT person, kd, b, ni, s2, i4, tx, n2, nn, nb, f8, g8 FROM visits WHERE i4 > 1) x GROUP BY x.person, x.kd, x.b, x.ni HAVING count(*) < 4) v";
 
 const RANKED: &str = "(SELECT x.person, x.kd, x.b, (row_number() OVER (PARTITION BY x.person ORDER BY x.id))::int AS ni, x.s2, x.j4, x.i4, x.i4 AS i8, \
      (rank() OVER (PARTITION BY x.person ORDER BY x.i4)) AS j8, sum(x.n2) OVER (PARTITION BY x.person) AS n2, lag(x.nn) OVER (PARTITION BY x.person ORDER BY x.id) AS nn, \
@@ -213,10 +168,8 @@ fn comparable(sql: &str) -> Option<String> {
 async fn without_noise_answers_are_postgresqls() {
     let world = World::new().await;
     tame(&world).await;
-    let directory = std::env::temp_dir().join(format!("pgveil-equal-{:x}", rand::random::<u64>()));
-    std::fs::create_dir(&directory).unwrap();
-    let directory = crate::veil::TemporaryDirectory(directory);
-    let engine = engine(&world, &directory.0).await;
+    let veiled = Veiled::over(&world).await;
+    let engine = &veiled.engine;
     let seed = seeds()[0];
     let mut random = Random::new(seed ^ 2);
     let (mut compared, mut refused) = (0, Vec::new());
@@ -245,8 +198,8 @@ async fn without_noise_answers_are_postgresqls() {
         let items = [keys.clone(), aggregates].concat().join(", ");
         let sql = format!("SELECT {items} FROM {from}{condition}{grouped}");
         let Some(sql) = comparable(&sql) else { continue };
-        let Some(expected) = shown_whole(&engine, &world, &sql).await else { continue };
-        let ours = match asked(&engine, &sql).await {
+        let Some(expected) = shown_whole(engine, &world, &sql).await else { continue };
+        let ours = match asked(engine, &sql).await {
             Ok(ours) => ours,
             Err(refusal) => {
                 assert!(!refusal.contains("Internal"), "seed {seed}\n{sql}\n{refusal}");
@@ -277,7 +230,7 @@ async fn without_noise_answers_are_postgresqls() {
         }
         compared += 1;
     }
-    engine.stop().await;
+    veiled.engine.stop().await;
     eprintln!("{compared} answers compared, {} refused", refused.len());
     if std::env::var("PGVEIL_NEIGHBOUR_REFUSED").is_ok() {
         refused.iter().for_each(|r| eprintln!("  {r}"));

@@ -1,39 +1,7 @@
-//! Random queries of the language in scope, weighted so that most of them plan.
+//! Random expressions, conditions, keys, aggregates and shapes of FROM, weighted so that most of them plan.
 
 use super::random::Random;
 use super::steps::step;
-use super::subqueries::membership;
-
-/// One query over one of the shapes of FROM.
-pub fn query(random: &mut Random) -> String {
-    let (with, from, aliases) = source(random);
-    let mut grammar = Grammar { random, aliases };
-    let keys: Vec<String> = (0..[0, 0, 1, 1, 1, 2][grammar.random.below(6)]).map(|_| grammar.key()).collect();
-    let mut condition = if grammar.random.once_in(2) { format!(" WHERE {}", grammar.condition(2)) } else { String::new() };
-    if let Some(unit) = grammar.unit()
-        && grammar.random.once_in(4)
-    {
-        let alias = grammar.aliases[0];
-        let joined = if condition.is_empty() { " WHERE " } else { " AND " };
-        condition += &format!("{joined}{}", membership(grammar.random, alias, unit));
-    }
-    if !keys.is_empty() && grammar.random.once_in(8) {
-        return format!("{with}SELECT DISTINCT {} FROM {from}{condition}", keys.join(", "));
-    }
-    let aggregates: Vec<String> = (0..1 + grammar.random.below(3)).map(|_| grammar.aggregate()).collect();
-    let mut items: Vec<String> = keys.iter().enumerate().map(|(i, k)| format!("{k} AS key{i}")).collect();
-    items.extend(aggregates.clone());
-    let grouped = match grammar.random.below(4) {
-        _ if keys.is_empty() => String::new(),
-        3 => format!(" GROUP BY {}", sets(grammar.random, &keys)),
-        0 => format!(" GROUP BY {}", (1..=keys.len()).map(|i| i.to_string()).collect::<Vec<_>>().join(", ")),
-        1 => format!(" GROUP BY {}", (0..keys.len()).map(|i| format!("key{i}")).collect::<Vec<_>>().join(", ")),
-        _ => format!(" GROUP BY {}", keys.join(", ")),
-    };
-    let having = if grammar.random.once_in(5) { format!(" HAVING {} > 1", grammar.aggregate()) } else { String::new() };
-    let tail = grammar.random.pick(&["", "", " ORDER BY 1", " ORDER BY 1 LIMIT 3", " LIMIT 0"]);
-    format!("{with}SELECT {} FROM {from}{condition}{grouped}{having}{tail}", items.join(", "))
-}
 
 /// A middle query with a column of every name and type that private tables have.
 const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, count(*)::int AS j4, count(*) AS i8, count(*) AS j8, avg(q.n2) AS n2, avg(q.nb) AS nn, \
@@ -41,19 +9,20 @@ const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, coun
      date '2000-01-01' + count(*)::int AS d, (date '2000-01-01' - count(*)::int)::date AS dd, (date '2000-01-01' + count(*)::int)::timestamp AS ts, \
      (date '2000-01-01' + count(*)::int)::timestamp AS tt, count(*)::int AS ni FROM visits q GROUP BY q.kd";
 
-/// Grouping sets of keys.
+/// Grouping sets of keys. The parser takes an element of ROLLUP or CUBE that begins with a parenthesis for a list.
 pub fn sets(random: &mut Random, keys: &[String]) -> String {
     let all = keys.join(", ");
+    let is_read = !keys.iter().any(|key| key.starts_with('('));
     match random.below(4) {
-        0 => format!("ROLLUP ({all})"),
-        1 => format!("CUBE ({all})"),
+        0 if is_read => format!("ROLLUP ({all})"),
+        1 if is_read => format!("CUBE ({all})"),
         2 => format!("GROUPING SETS (({all}), ())"),
         _ => format!("GROUPING SETS (({all}), ({}))", if keys.len() > 1 { &keys[0] } else { "" }),
     }
 }
 
 /// WITH, FROM, and the aliases that show all data columns (public ones show none).
-fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
+pub fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
     let none = String::new;
     let depth = random.below(3);
     match random.below(22) {
@@ -88,7 +57,7 @@ pub struct Grammar<'r> {
 
 impl Grammar<'_> {
     /// The column that is the unit of the first alias.
-    fn unit(&self) -> Option<&'static str> {
+    pub fn unit(&self) -> Option<&'static str> {
         match self.aliases[0] {
             "p" => Some("p.id"),
             "v" => Some("v.person"),
@@ -277,7 +246,7 @@ impl Grammar<'_> {
         }
     }
 
-    fn key(&mut self) -> String {
+    pub fn key(&mut self) -> String {
         match self.random.below(16) {
             0 => self.column(&["kd"]),
             1 => self.column(&["b"]),
@@ -321,6 +290,17 @@ impl Grammar<'_> {
             3 => self.numeric(1),
             4 => self.text(1),
             _ => self.integer(1),
+        }
+    }
+
+    /// An aggregate that is a number.
+    pub fn measure(&mut self) -> String {
+        match self.random.below(6) {
+            0 | 1 => "count(*)".to_owned(),
+            2 => format!("count({})", self.any_number(1)),
+            3 => format!("avg({})", self.bounded()),
+            4 => format!("sum({}) FILTER (WHERE {})", self.bounded(), self.condition(1)),
+            _ => format!("sum({})", self.bounded()),
         }
     }
 

@@ -1,20 +1,20 @@
 //! One unit's influence on the statements beside the vector, measured exactly; and seeded bugs in them.
 
 use num_bigint::{BigInt, BigUint, Sign};
-use pgveil::mechanism::{Accounting, Noise};
+use pgveil::mechanism::{Accounting, Exponential, Noise};
 use pgveil::rewrite::{Halving, PartKind, PartPlan, ReleasePlan, Target};
 
 use super::bound::scaled_by;
-use super::random::Random;
-use super::world::{Groups, HEAVY, UNITS, World};
+use super::world::{Groups, HEAVY, Missing, World};
 
-/// Declared bounds against a few units, the heavy one always among them, and against rows of nobody.
-pub async fn holds(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str, random: &mut Random) -> Result<(), String> {
+/// Declared bounds against the units that are missing aside, and against rows of nobody.
+pub async fn holds(world: &World, missing: Missing, release: &ReleasePlan, part: &PartPlan, sql: &str) -> Result<(), String> {
     noise_hides(part)?;
-    for unit in [HEAVY, 1 + random.below(UNITS + 1)] {
-        unit_within(world, release, part, sql, unit).await?;
+    let compared = world.compare(sql, keys(release, part)).await?;
+    for (unit, rest) in missing.iter().zip(&compared.rest) {
+        within(part, &compared.whole, rest).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))?;
     }
-    nobody(world, release, part, sql).await
+    is_silent(&compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))
 }
 
 /// Key columns of the statement: candidates are keys beside the groups'.
@@ -65,8 +65,11 @@ async fn nobody(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str
     world.without_anybody().await;
     let left = world.run(sql, keys(release, part)).await;
     world.back().await;
-    let left: Groups = left?;
-    if left.values().flatten().all(|v| *v == BigInt::ZERO) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}\n{sql}")) }
+    is_silent(&left?).map_err(|fault| format!("{fault}\n{sql}"))
+}
+
+fn is_silent(left: &Groups) -> Result<(), String> {
+    if left.values().flatten().all(|v| *v == BigInt::ZERO) { Ok(()) } else { Err(format!("rows of nobody count: {left:?}")) }
 }
 
 async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql: &str, unit: usize) -> Result<(), String> {
@@ -74,7 +77,11 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
     world.without(unit).await;
     let rest = world.run(sql, keys(release, part)).await;
     world.back().await;
-    let rest = rest?;
+    within(part, &whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
+}
+
+/// What a unit moves, against what the part declares.
+pub fn within(part: &PartPlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
     // Squares under Gaussian noise, else magnitudes.
     let (squared, limit) = match &part.kind {
         PartKind::Count { calibrated, clip } if matches!(calibrated.noise, Noise::Gaussian { .. }) => (true, clip * clip),
@@ -84,13 +91,13 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
     let mut moved = BigInt::ZERO;
     for key in whole.keys().chain(rest.keys().filter(|key| !whole.contains_key(*key))) {
         let of = |groups: &Groups| groups.get(key).map_or(BigInt::ZERO, |values| values[0].clone());
-        let fall = of(&whole) - of(&rest);
+        let fall = of(whole) - of(rest);
         if fall.sign() == Sign::Minus {
-            return Err(format!("{key:?} grows when unit {unit} leaves\n{sql}"));
+            return Err(format!("{key:?} grows"));
         }
         moved += if squared { &fall * &fall } else { fall };
     }
-    if moved.magnitude() <= &limit { Ok(()) } else { Err(format!("unit {unit} moves {moved}, at most {limit} declared\n{sql}")) }
+    if moved.magnitude() <= &limit { Ok(()) } else { Err(format!("{moved} moved, at most {limit} declared")) }
 }
 
 /// The heavy unit with many values in many groups, more than its bound.
@@ -123,5 +130,35 @@ async fn every_mutant_of_a_part_is_caught() {
         let mutant = part.sql().replace(from, to);
         assert_ne!(mutant, part.sql(), "{name}");
         assert!(caught(&mutant).await, "{name} survives: {mutant}");
+    }
+}
+
+/// The width of a middle's draw is half of what an end needs; half the width, half the charge and a draw too few are caught.
+#[tokio::test(flavor = "multi_thread")]
+async fn narrow_choices_are_caught() {
+    let world = World::new().await;
+    let queries = [
+        "SELECT min(i4) FROM visits",
+        "SELECT percentile_disc(0.9) WITHIN GROUP (ORDER BY i4) FROM visits",
+        "SELECT mode() WITHIN GROUP (ORDER BY kd) FROM visits",
+    ];
+    for query in queries {
+        let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
+        let [part] = plan.releases()[0].parts() else { panic!("one part: {query}") };
+        assert!(noise_hides(part).is_ok());
+        let PartKind::Choice { draws, halving, weight_max, row_weight } = part.kind.clone() else { panic!("a choice: {query}") };
+        let narrow = draws.iter().map(|draw| Exponential { eta: draw.eta, width: &draw.width / 2u8 }).collect();
+        let eager = draws.iter().map(|draw| Exponential { eta: 2 * draw.eta, width: draw.width.clone() }).collect();
+        let kinds = [
+            PartKind::Choice { draws: narrow, halving: halving.clone(), weight_max, row_weight },
+            PartKind::Choice { draws: eager, halving: halving.clone(), weight_max, row_weight },
+            PartKind::Choice { draws: draws.clone(), halving: halving.clone(), weight_max: 2 * weight_max, row_weight },
+            PartKind::Choice { draws: draws[1..].to_vec(), halving: halving.clone(), weight_max, row_weight },
+        ];
+        for kind in kinds {
+            let mut mutant = part.clone();
+            mutant.kind = kind;
+            assert!(noise_hides(&mutant).is_err(), "{query}: {mutant:?} survives");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A small generator of reproducible choices (splitmix64).
 
+#[derive(Clone)]
 pub struct Random(u64);
 
 impl Random {

@@ -9,25 +9,25 @@ use super::world::World;
 /// A condition with a subquery, over rows of `alias` whose unit is the column `unit`.
 pub fn membership(random: &mut Random, alias: &str, unit: &str) -> String {
     let condition = random.pick(&[
-        "U IN (SELECT x.person FROM visits x WHERE x.ni > 0)",
-        "U NOT IN (SELECT x.person FROM visits x WHERE x.i4 > 3)",
-        "EXISTS (SELECT 1 FROM visits x WHERE x.person = U AND x.ni < A.ni)",
-        "NOT EXISTS (SELECT * FROM items x JOIN visits y ON x.visit = y.id WHERE y.person = U AND x.nn > A.nn)",
-        "U = ANY (SELECT x.person FROM visits x GROUP BY x.person HAVING count(*) > 2)",
-        "U <> ALL (SELECT x.id FROM people x WHERE x.b)",
+        "{U} IN (SELECT x.person FROM visits x WHERE x.ni > 0)",
+        "{U} NOT IN (SELECT x.person FROM visits x WHERE x.i4 > 3)",
+        "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.ni < A.ni)",
+        "NOT EXISTS (SELECT * FROM items x JOIN visits y ON x.visit = y.id WHERE y.person = {U} AND x.nn > A.nn)",
+        "{U} = ANY (SELECT x.person FROM visits x GROUP BY x.person HAVING count(*) > 2)",
+        "{U} <> ALL (SELECT x.id FROM people x WHERE x.b)",
         "A.kd IN (SELECT t.code FROM towns t)",
         "A.tx NOT IN (SELECT t.code FROM towns t WHERE t.weight > 1)",
         "EXISTS (SELECT 1 FROM notes n WHERE n.remark > A.ni AND n.code = A.vc)",
-        "(SELECT count(*) FROM visits x WHERE x.person = U) > 2",
-        "(SELECT max(x.ni) FROM visits x WHERE x.person = U AND x.kd = A.kd) >= A.ni",
+        "(SELECT count(*) FROM visits x WHERE x.person = {U}) > 2",
+        "(SELECT max(x.ni) FROM visits x WHERE x.person = {U} AND x.kd = A.kd) >= A.ni",
         "(SELECT t.weight FROM towns t WHERE t.code = A.vc) > 0",
-        "(SELECT sum(x.f8) FROM visits x WHERE U = x.person AND x.i4 > 2) > A.g8",
+        "(SELECT sum(x.f8) FROM visits x WHERE {U} = x.person AND x.i4 > 2) > A.g8",
         "(SELECT coalesce(sum(n.remark), 7) FROM notes n WHERE n.code = A.kd) > A.i4",
-        "NOT (U IN (SELECT x.person FROM visits x WHERE EXISTS (SELECT 1 FROM items y WHERE y.visit = x.id AND y.i4 > A.i4)))",
-        "EXISTS (SELECT 1 FROM visits x WHERE x.person = U AND x.nn > (SELECT avg(y.nn) FROM visits y WHERE y.person = x.person))",
-        "CASE WHEN U IN (SELECT x.person FROM visits x WHERE x.b) THEN A.ni ELSE 0 END > 0",
+        "NOT ({U} IN (SELECT x.person FROM visits x WHERE EXISTS (SELECT 1 FROM items y WHERE y.visit = x.id AND y.i4 > A.i4)))",
+        "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.nn > (SELECT avg(y.nn) FROM visits y WHERE y.person = x.person))",
+        "CASE WHEN {U} IN (SELECT x.person FROM visits x WHERE x.b) THEN A.ni ELSE 0 END > 0",
     ]);
-    condition.replace("U", unit).replace("A.", &format!("{alias}."))
+    condition.replace("{U}", unit).replace("A.", &format!("{alias}."))
 }
 
 const UNTIED: &[&str] = &[

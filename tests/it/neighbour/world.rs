@@ -39,6 +39,21 @@ tables:
 pub const UNITS: usize = 9;
 pub const HEAVY: usize = 7;
 
+const TABLES: [&str; 3] = ["people", "visits", "items"];
+
+/// Schemas beside `w` with some of its rows: of nobody; all but one unit's, three times; all, in another order.
+const ASIDE: [&str; 5] = ["w_nobody", "w_first", "w_second", "w_third", "w_shuffled"];
+
+/// Which unit is missing in each of three schemas; the heavy one always in the first.
+pub type Missing = [usize; 3];
+
+/// One statement's groups over all rows, over nobody's, and without each of three units.
+pub struct Compared {
+    pub whole: Groups,
+    pub nobody: Groups,
+    pub rest: [Groups; 3],
+}
+
 /// Integers of one statement's groups, by key.
 pub type Groups = BTreeMap<Vec<Option<String>>, Vec<BigInt>>;
 
@@ -64,6 +79,10 @@ impl World {
              INSERT INTO w.notes VALUES ('x', 1), ('x', 2), ('y', 3), (NULL, 4), ('z', NULL);"
         );
         client.batch_execute(&schema).await.unwrap();
+        for schema in ASIDE {
+            let likenesses = TABLES.map(|table| format!("CREATE TABLE {schema}.{table} (LIKE w.{table} INCLUDING ALL);")).concat();
+            client.batch_execute(&format!("CREATE SCHEMA {schema}; {likenesses}")).await.unwrap();
+        }
         let file = File::parse("w.yaml", &POLICY.replace("RULES", RULES), |_| None).unwrap();
         let policy = check(&file, &load(&client).await.unwrap(), &client).await.unwrap().policy;
         let world = Self { client, policy, database, _server: server };
@@ -105,10 +124,24 @@ impl World {
 
     /// Runs a release's statement. An error is a leak: it depends on rows.
     pub async fn run(&self, sql: &str, keys: usize) -> Result<Groups, String> {
-        let messages = self.client.simple_query(sql).await.map_err(|e| format!("the emitted statement failed: {e:?}\n{sql}"))?;
-        let mut groups = Groups::new();
+        let mut found = self.run_each(&[sql.to_owned()], keys).await?;
+        found.pop().ok_or_else(|| "no answer".to_owned())
+    }
+
+    /// Statements at once, each of rows alone.
+    async fn run_each(&self, statements: &[String], keys: usize) -> Result<Vec<Groups>, String> {
+        let sql = statements.join(";\n");
+        let messages = self.client.simple_query(&sql).await.map_err(|e| format!("the emitted statement failed: {e:?}\n{sql}"))?;
+        let (mut all, mut groups) = (Vec::new(), Groups::new());
         for message in messages {
-            let SimpleQueryMessage::Row(row) = message else { continue };
+            let row = match message {
+                SimpleQueryMessage::Row(row) => row,
+                SimpleQueryMessage::CommandComplete(_) => {
+                    all.push(std::mem::take(&mut groups));
+                    continue;
+                }
+                _ => continue,
+            };
             let key = (0..keys).map(|i| row.get(i).map(str::to_owned)).collect();
             let integer = |i: usize| row.get(i).unwrap_or("none").parse::<BigInt>().map_err(|_| format!("{:?} is no integer\n{sql}", row.get(i)));
             let values = (keys..row.len()).map(integer).collect::<Result<_, _>>()?;
@@ -116,7 +149,43 @@ impl World {
                 return Err(format!("a key twice\n{sql}"));
             }
         }
-        Ok(groups)
+        Ok(all)
+    }
+
+    /// Lays the rows aside for `compare` and `run_shuffled`; once for each database.
+    pub async fn lay_aside(&self, random: &mut Random) -> Missing {
+        let missing = [HEAVY, 1 + random.below(UNITS + 1), 1 + random.below(UNITS)];
+        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica;");
+        let gone =
+            ["{} IS NOT NULL".to_owned(), format!("{{}} = {}", missing[0]), format!("{{}} = {}", missing[1]), format!("{{}} = {}", missing[2])];
+        let gone = gone.into_iter().chain(["false".to_owned()]);
+        for (schema, gone) in ASIDE.into_iter().zip(gone) {
+            let of = |column: &str| gone.replace("{}", column);
+            sql += &format!(
+                "TRUNCATE {schema}.people, {schema}.visits, {schema}.items;
+                 INSERT INTO {schema}.people SELECT * FROM w.people WHERE NOT ({}) ORDER BY random();
+                 INSERT INTO {schema}.visits SELECT * FROM w.visits WHERE ({}) IS NOT TRUE ORDER BY random();
+                 INSERT INTO {schema}.items SELECT i.* FROM w.items i WHERE NOT EXISTS (SELECT 1 FROM w.visits v WHERE v.id = i.visit AND {}) ORDER BY random();",
+                of("id"),
+                of("person"),
+                of("v.person")
+            );
+        }
+        self.client.batch_execute(&(sql + "COMMIT")).await.unwrap();
+        missing
+    }
+
+    /// A statement over all rows and over those laid aside, in one round trip.
+    pub async fn compare(&self, sql: &str, keys: usize) -> Result<Compared, String> {
+        let statements: Vec<String> = std::iter::once(sql.to_owned()).chain(ASIDE[..4].iter().map(|schema| over(schema, sql))).collect();
+        let found: [Groups; 5] = self.run_each(&statements, keys).await?.try_into().map_err(|_| "not an answer to each".to_owned())?;
+        let [whole, nobody, first, second, third] = found;
+        Ok(Compared { whole, nobody, rest: [first, second, third] })
+    }
+
+    /// A statement over the same rows, stored in another order.
+    pub async fn run_shuffled(&self, sql: &str, keys: usize) -> Result<Groups, String> {
+        self.run(&over(ASIDE[4], sql), keys).await
     }
 
     /// Inside a transaction: everything of one unit is gone.
@@ -168,6 +237,11 @@ impl World {
         sql += "COMMIT;";
         self.client.batch_execute(&sql).await.unwrap();
     }
+}
+
+/// A statement over the tables of another schema.
+fn over(schema: &str, sql: &str) -> String {
+    TABLES.iter().fold(sql.to_owned(), |sql, table| sql.replace(&format!("\"w\".\"{table}\""), &format!("\"{schema}\".\"{table}\"")))
 }
 
 /// What `execute` pins for every statement of a plan.

@@ -1,0 +1,80 @@
+//! Each group and each release has draws of its own; one draw for two groups, or a stream begun again, is caught.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pgveil::engine::{Asker, Format, MakeSampler, Service};
+use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
+use pgveil::parse::{Statement, parse};
+use pgveil::policy::{Reuse, Wishes};
+use tokio_util::sync::CancellationToken;
+
+use super::veiled::{Veiled, asker};
+use super::world::World;
+
+/// Every draw is the next multiple of a large step: equal noise is an equal draw. A step of nothing is a draw that all groups share.
+struct Counting {
+    drawn: Arc<AtomicI64>,
+    step: i64,
+}
+
+const LARGE: i128 = 1 << 50;
+
+impl Sampler for Counting {
+    fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
+        Ok(LARGE * i128::from(1 + self.step * self.drawn.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn choose(&mut self, _: &Exponential, _: &[Run]) -> Result<(usize, u64), SampleError> {
+        Err(SampleError::Parameter)
+    }
+}
+
+/// Counts of empty groups: nothing but noise.
+const EMPTY: &str = "SELECT kd, b, count(*) FROM people WHERE i4 < 0 GROUP BY kd, b";
+
+async fn counts(veiled: &Veiled) -> Vec<String> {
+    let asker = Asker { wishes: Wishes { reuse: Reuse::Off, ..asker().wishes }, ..asker() };
+    let statements = parse(EMPTY).unwrap();
+    let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
+    let answer = veiled.engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await.unwrap();
+    answer.rows.iter().map(|row| row[2].as_ref().map_or(String::new(), |text| String::from_utf8_lossy(text).into_owned())).collect()
+}
+
+fn are_unlike(counts: &[String]) -> bool {
+    (0..counts.len()).all(|i| !counts[..i].contains(&counts[i]))
+}
+
+fn counting(step: i64, begins_again: bool) -> MakeSampler {
+    let all = Arc::new(AtomicI64::new(0));
+    Arc::new(move || {
+        let drawn = if begins_again { Arc::new(AtomicI64::new(0)) } else { Arc::clone(&all) };
+        Box::new(Counting { drawn, step })
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_group_has_its_own_draw() {
+    let world = World::new().await;
+    let veiled = Veiled::with(&world, counting(1, false)).await;
+    let (first, second) = (counts(&veiled).await, counts(&veiled).await);
+    assert_eq!(first.len(), 12);
+    assert!(are_unlike(&[first, second].concat()));
+    veiled.engine.stop().await;
+    let shared = Veiled::with(&world, counting(0, false)).await;
+    assert!(!are_unlike(&counts(&shared).await), "a draw for all groups survives");
+    shared.engine.stop().await;
+    let again = Veiled::with(&world, counting(1, true)).await;
+    assert!(!are_unlike(&[counts(&again).await, counts(&again).await].concat()), "a stream begun again survives");
+    again.engine.stop().await;
+}
+
+/// The real source of randomness: two purchases of the same empty groups are not alike.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_purchase_draws_afresh() {
+    let world = World::new().await;
+    let veiled = Veiled::with(&world, Arc::new(|| Box::new(pgveil::mechanism::OsRandomness::new()))).await;
+    let found = [counts(&veiled).await, counts(&veiled).await];
+    assert_ne!(found[0], found[1]);
+    veiled.engine.stop().await;
+}

@@ -1,0 +1,194 @@
+//! Every refusal that the source can make stands in a golden file, with all that a client is told.
+
+use std::path::Path;
+
+/// Not shown by the golden files: why, or the tests that meet them; and the messages.
+const ELSEWHERE: &[(&str, &[&str])] = &[
+    (
+        "a catalog's road, which is taken before a plan is made: catalogs::reach",
+        &[
+            "FOR UPDATE and FOR SHARE are not allowed",
+            "a statement over both {relation} and {table} is not supported",
+            "current_setting takes a simple name of a setting here",
+            "permission denied for function {}",
+            "permission denied for table {}",
+            "permission denied to examine \"{name}\"",
+            "set_config is not offered beside the system catalogs",
+            "{construct} is not supported over the system catalogs",
+            "{name} is called with other arguments here",
+        ],
+    ),
+    (
+        "other settings or another policy than the golden files': settings, neighbour::named, clients",
+        &[
+            "GROUP BY a column whose collation takes unlike spellings for equal",
+            "GROUP BY a column without declared values under pure accounting",
+            "MIN or MAX of a column whose collation takes unlike spellings for equal",
+            "UNION of rows whose {unit} is told by columns of unlike types",
+            "a window over a column whose collation takes unlike spellings for equal",
+            "pgveil.target_error needs {need} for this query, and at most {most} may be spent on one",
+            "pgveil.target_error with an aggregate whose error depends on the data",
+            "under pgveil.keys = domain, GROUP BY a value that is not known without the data",
+            "{what} in a session whose TimeZone is not UTC",
+        ],
+    ),
+    (
+        "parameters of the extended protocol: clients, wire::prepared",
+        &["parameters of the type with OID {other} are not supported", "parameters of type {other} are not supported"],
+    ),
+    (
+        "too long for a file that is read: attack::fuzz",
+        &[
+            "an IN list holds at most {LIST_MAX} values",
+            "an IN list of rows holds at most {} rows",
+            "an expression over private rows is too complex",
+            "no noise of supported size fits this query at this epsilon",
+            "statement is too long",
+            "the query costs more than can be counted",
+        ],
+    ),
+    ("bytes that no file of text holds", &["invalid byte sequence for encoding \"UTF8\""]),
+    (
+        "clauses of other dialects that the parser refuses itself, named so that a new version of it cannot let them in",
+        &[
+            "CASE without WHEN",
+            "COUNT(DISTINCT …) of a value of this type within one group of rows",
+            "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
+            "INTERPOLATE is not PostgreSQL's",
+            "NOT IN of a row value",
+            "ORDER BY ALL is not PostgreSQL's",
+            "WITH FILL is not PostgreSQL's",
+            "a cast from text to {to:?} over private rows",
+            "a cast to {to:?} over private rows",
+            "a comparison of empty rows",
+            "a constant of type {}",
+            "a name computed by a function",
+            "a named window over private rows",
+            "a window is defined in parentheses",
+            "adding an interval that is not a constant to a date over private rows",
+            "identifiers are quoted with double quotes",
+            "private rows in this place",
+            "this form of DISTINCT",
+            "this form of LIMIT is not PostgreSQL's",
+            "this form of ORDER BY is not PostgreSQL's",
+            "this form of WITH is not PostgreSQL's",
+            "this form of alias is not PostgreSQL's",
+            "this kind of SELECT item",
+            "this kind of derived table",
+            "this spelling of a name or constant is not supported",
+            "width_bucket() with an array",
+            "{name}() without a constant text",
+        ],
+    ),
+    (
+        "our own mistakes, should there be any: earlier stages keep every text from here",
+        &[
+            "UNION of nothing",
+            "a column is not in scope of its relation",
+            "a function has no emission",
+            "a list is no constant",
+            "a query of private rows without an aggregate",
+            "a release without a private table",
+            "a sum over so narrow a range",
+            "a thresholded release counts no units",
+            "a window over rows of public tables beside private rows",
+            "a window over rows with a column that has no order",
+            "an aggregate of a part has no coordinates",
+            "an empty SELECT could not be made",
+            "the emitted statement does not survive printing",
+            "the policy's path from {}.{} to its unit is incomplete",
+            "this aggregate",
+            "this aggregate within one group of rows",
+        ],
+    ),
+];
+
+/// Where the refusals of SQL are made.
+const SOURCES: [&str; 4] = ["src/parse", "src/resolve", "src/analyze", "src/rewrite"];
+
+fn files(folder: &Path, extension: &str, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files(&path, extension, found),
+            false if path.extension().is_some_and(|e| e == extension) => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The string literals of the arguments that follow, up to the closing parenthesis.
+fn literals(source: &str) -> Vec<String> {
+    let (mut found, mut depth, mut characters) = (Vec::new(), 1, source.chars());
+    while let Some(c) = characters.next() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 1 => break,
+            ')' => depth -= 1,
+            '"' => {
+                let mut text = String::new();
+                while let Some(c) = characters.next().filter(|c| *c != '"') {
+                    text.push(if c == '\\' { characters.next().unwrap_or(c) } else { c });
+                }
+                found.push(text);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The message of each constructor of a refusal that is written out, as a template.
+fn written() -> Vec<String> {
+    let mut sources = Vec::new();
+    SOURCES.iter().for_each(|folder| files(Path::new(folder), "rs", &mut sources));
+    let mut messages = Vec::new();
+    for path in sources.iter().filter(|path| !path.ends_with("tests.rs")) {
+        let source = std::fs::read_to_string(path).unwrap();
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        for constructor in ["Refusal::new(", "Refusal::unsupported(", "Refusal::denied("] {
+            let calls = source.match_indices(constructor).map(|(at, _)| literals(&source[at + constructor.len()..]));
+            // A SQLSTATE may be written out too.
+            let is_state = |text: &String| text.len() == 5 && text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit());
+            messages.extend(calls.filter_map(|literals| literals.into_iter().find(|text| !is_state(text))));
+        }
+    }
+    messages.sort();
+    messages.dedup();
+    messages
+}
+
+/// The messages that the golden files show.
+fn shown() -> Vec<String> {
+    let mut snapshots = Vec::new();
+    files(Path::new("tests/golden"), "snap", &mut snapshots);
+    let texts: Vec<String> = snapshots.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let errors = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix("ERROR ")?.split_once(": "));
+    errors.map(|(_, message)| message.to_owned()).collect()
+}
+
+/// The fixed pieces of a template, in their order, from the start.
+fn is_of(message: &str, template: &str) -> bool {
+    let mut rest = message;
+    for (at, piece) in template.split('{').map(|piece| piece.split_once('}').map_or(piece, |(_, fixed)| fixed)).enumerate() {
+        let Some(found) = rest.find(piece) else { return false };
+        if at == 0 && found > 0 {
+            return false;
+        }
+        rest = &rest[found + piece.len()..];
+    }
+    true
+}
+
+#[test]
+fn every_refusal_stands_in_a_golden_file() {
+    let (written, shown) = (written(), shown());
+    assert!(written.len() > 100 && shown.len() > 100, "{} written, {} shown", written.len(), shown.len());
+    let is_shown = |template: &String| shown.iter().any(|message| is_of(message, template));
+    let is_elsewhere = |template: &String| ELSEWHERE.iter().any(|(_, messages)| messages.iter().any(|message| message == template));
+    let missing: Vec<&String> = written.iter().filter(|template| !is_shown(template) && !is_elsewhere(template)).collect();
+    assert!(missing.is_empty(), "add a statement to tests/golden/refuse for each of {missing:#?}");
+    let stale: Vec<&str> =
+        ELSEWHERE.iter().flat_map(|(_, messages)| messages.iter().copied()).filter(|message| !written.iter().any(|w| w == message)).collect();
+    assert!(stale.is_empty(), "no longer in the source: {stale:?}");
+}
