@@ -162,3 +162,24 @@ async fn narrow_choices_are_caught() {
         }
     }
 }
+
+/// Fractions that are chosen together: twice the strength for the same charge, half the weight of a unit, and pieces that are no power of two are caught.
+#[tokio::test(flavor = "multi_thread")]
+async fn cheap_halvings_are_caught() {
+    let world = World::new().await;
+    let query = "SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY i4) FROM visits";
+    let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
+    let [part] = plan.releases()[0].parts() else { panic!("one part: {query}") };
+    assert!(noise_hides(part).is_ok());
+    let PartKind::Choice { draws, halving: Some(halving), weight_max, row_weight } = part.kind.clone() else { panic!("chosen together: {query}") };
+    let mutants = [
+        Halving { eta: 2 * halving.eta, ..halving.clone() },
+        Halving { weight_max: halving.weight_max / 2, ..halving.clone() },
+        Halving { pieces: halving.pieces + 1, ..halving },
+    ];
+    for halving in mutants {
+        let mut mutant = part.clone();
+        mutant.kind = PartKind::Choice { draws: draws.clone(), halving: Some(halving), weight_max, row_weight };
+        assert!(noise_hides(&mutant).is_err(), "{mutant:?} survives");
+    }
+}
