@@ -64,7 +64,7 @@ fn draws_of_rising_penalties_follow_the_exact_law() {
         runs.iter().enumerate().flat_map(|(at, r)| (0..r.candidates).map(move |place| (at, place, weight(r, place)))).collect();
     let total: f64 = candidates.iter().map(|c| c.2).sum();
     let mut random = Seeded::new(1_715);
-    let draws = 40_000;
+    let draws = 10_000;
     let mut counts = std::collections::HashMap::new();
     for _ in 0..draws {
         *counts.entry(mechanism.draw(&runs, &mut random).unwrap()).or_insert(0u32) += 1;
