@@ -3,12 +3,12 @@
 use super::interval::Interval;
 use super::keys::{KeyRule, Keys};
 use super::range::Ranges;
-use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Nullability, Ranks, inline};
+use super::{BoundedAggregate, BoundedOperation, Dispersion, Joint, Lineage, Nullability, Ranks};
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
 use crate::resolve::literal::{integer_range, type_name};
-use crate::resolve::{Aggregate, Distinct, Expr, Node, Operation, Paired, Quantifier};
+use crate::resolve::{Aggregate, Distinct, Expr, Moment, Node, Operation, Paired, Quantifier};
 
 /// Everything that bounds the aggregates of one release.
 pub struct Bounds<'a> {
@@ -39,7 +39,7 @@ impl Bounds<'_> {
                     condition.into_iter().for_each(narrow);
                     BoundedOperation::CountUnits
                 }
-                None => self.distinct(values)?,
+                None => BoundedOperation::Distinct { values: values.clone(), per_unit_max: self.distinct(values, "COUNT(DISTINCT …)")? },
             },
             Operation::Sum(argument) => {
                 BoundedOperation::Sum { argument: argument.clone(), range: finite(argument, ranges, "SUM")?, nullable: nullable(argument) }
@@ -47,6 +47,7 @@ impl Bounds<'_> {
             Operation::Average(argument) => {
                 BoundedOperation::Average { argument: argument.clone(), range: finite(argument, ranges, "AVG")?, nullable: nullable(argument) }
             }
+            Operation::Unlike { value, moment } => self.unlike(value, *moment)?,
             Operation::Variance { value, kind } => {
                 let range = finite(value, ranges, "VARIANCE or STDDEV")?;
                 BoundedOperation::Dispersion { argument: value.clone(), range, nullable: nullable(value), kind: Dispersion::Spread(*kind) }
@@ -76,21 +77,31 @@ impl Bounds<'_> {
         Ok(BoundedAggregate { filter, operation, data_type: data_type.clone() })
     }
 
+    fn unlike(&self, argument: &Expr, moment: Moment) -> Result<BoundedOperation, Refusal> {
+        let name = match moment {
+            Moment::Sum => "SUM(DISTINCT …)",
+            Moment::Mean => "AVG(DISTINCT …)",
+            Moment::Spread(_) => "VARIANCE or STDDEV(DISTINCT …)",
+        };
+        let per_unit_max = self.distinct(&Distinct::Value(argument.clone()), name)?;
+        Ok(BoundedOperation::Unlike { argument: argument.clone(), range: finite(argument, &self.ranges, name)?, per_unit_max, moment })
+    }
+
     /// One unit adds no more values than it may have rows, nor than there are: in each group, where those are known.
-    fn distinct(&self, values: &Distinct) -> Result<BoundedOperation, Refusal> {
+    fn distinct(&self, values: &Distinct, name: &str) -> Result<u64, Refusal> {
         let all = match values {
             Distinct::Value(value) => std::slice::from_ref(value),
             Distinct::Row(values) => values.as_slice(),
         };
         let mut known = Some(1u64);
-        for rule in all.iter().map(|value| self.rule(value, "COUNT(DISTINCT …)")).chain(self.keys.iter().map(|(_, rule)| Ok(rule.clone()))) {
+        for rule in all.iter().map(|value| self.rule(value, name)).chain(self.keys.iter().map(|(_, rule)| Ok(rule.clone()))) {
             known = match (rule?, known) {
                 (KeyRule::Domain(values), Some(known)) => Some(known.saturating_mul(values.len().max(1) as u64)),
                 (KeyRule::Threshold, _) | (_, None) => None,
             };
         }
         let rows = self.lineage.rows_per_unit.max(1);
-        Ok(BoundedOperation::Distinct { values: values.clone(), per_unit_max: known.map_or(rows, |known| known.min(rows)) })
+        Ok(known.map_or(rows, |known| known.min(rows)))
     }
 
     fn ranked(&self, value: &Expr, ranks: Ranks, name: &str) -> Result<BoundedOperation, Refusal> {
@@ -121,7 +132,7 @@ impl Bounds<'_> {
 
     fn rule(&self, value: &Expr, name: &str) -> Result<KeyRule, Refusal> {
         let refused = |_| Refusal::unsupported(format!("{name} of a value of type {}, or of its collation", type_name(&value.data_type)));
-        self.ruled.rule(&inline(value, self.ranges.computed)).map_err(refused)
+        self.ruled.rule(value).map_err(refused)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
+use super::inline;
 use super::interval::MICROS_PER_DAY;
 use super::parts::Listed;
+use super::tuples::{Axis, Tuples, axes};
 use crate::catalog::Type;
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
@@ -26,18 +28,21 @@ pub struct Keys<'a> {
     pub choice: KeyChoice,
     pub policy: &'a Policy,
     pub columns: &'a [ColumnInfo],
+    /// Definitions of columns that derived tables compute.
+    pub computed: &'a [(ColumnId, Expr)],
     /// Columns that an outer join may fill with NULL.
     pub null_extended: &'a [ColumnId],
-    /// Conjuncts of WHERE.
+    /// Conjuncts of WHERE, over what [`over_rows`] leaves.
     pub conditions: Vec<&'a Expr>,
 }
 
 impl Keys<'_> {
-    /// The rule of one key, an expression over scanned columns (computed ones inlined).
+    /// The rule of one key.
     ///
     /// # Errors
     /// 0A000 where no rule that the session allows can hold for the key.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
+        let expr = &over_rows(expr, self.computed, self.null_extended);
         // Equal values of these types print unlike: a group's key would show one row's spelling, listed or not.
         if matches!(expr.data_type, Type::Interval | Type::Other { .. }) {
             return self.threshold(expr);
@@ -54,7 +59,7 @@ impl Keys<'_> {
     }
 
     fn threshold(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
-        let deterministic = expr.columns().iter().all(|id| self.is_deterministic(*id));
+        let deterministic = inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id));
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
             Type::Date | Type::Timestamp | Type::Timestamptz => Ok(KeyRule::Threshold),
@@ -144,6 +149,9 @@ impl Keys<'_> {
 
     fn column_values(&self, id: ColumnId) -> Option<Vec<Option<Scalar>>> {
         let info = &self.columns[id.0 as usize];
+        if let Some((_, definition)) = self.computed.iter().find(|(made, _)| *made == id) {
+            return self.missing_or_computed(id, definition);
+        }
         let (table, position) = info.origin?;
         let column = &self.policy.tables[table.0].columns[position];
         let listed = match (&column.domain, &column.bounds, &column.data_type) {
@@ -154,6 +162,16 @@ impl Keys<'_> {
         };
         let mut values: Vec<Option<Scalar>> = listed.into_iter().map(Some).collect();
         if info.nullable || self.null_extended.contains(&id) {
+            values.push(None);
+        }
+        values.retain(|value| self.meets_conditions(id, value));
+        Some(values)
+    }
+
+    /// The values of a computed column that an outer join may leave out: NULL then, whatever its definition gives for missing rows.
+    fn missing_or_computed(&self, id: ColumnId, definition: &Expr) -> Option<Vec<Option<Scalar>>> {
+        let mut values = self.domain(&over_rows(definition, self.computed, self.null_extended))?;
+        if !values.contains(&None) {
             values.push(None);
         }
         values.retain(|value| self.meets_conditions(id, value));
@@ -184,6 +202,11 @@ impl Keys<'_> {
         };
         if let Some(values) = listed.filter(|values| values.iter().all(is_of_type)) {
             return Some(values);
+        }
+        // What a public table holds is no question: only conditions of the query list its values.
+        let is_public = self.columns[id.0 as usize].origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].extent.is_some());
+        if is_public && !self.conditions.iter().any(|c| c.columns() == [id]) {
+            return None;
         }
         let between = super::parts::whole(self.range(&Expr::column(id, data_type.clone())))?;
         match data_type {
@@ -266,6 +289,15 @@ impl Keys<'_> {
     }
 }
 
+/// The expression over scanned columns, and over those computed ones that an outer join may leave NULL whatever their definition gives.
+pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[ColumnId]) -> Expr {
+    expr.clone().mapped(&|e| {
+        let id = e.as_column().filter(|id| !null_extended.contains(id))?;
+        let (_, definition) = computed.iter().find(|(made, _)| *made == id)?;
+        Some(over_rows(definition, computed, null_extended))
+    })
+}
+
 /// A cast that gives NULL for text that the type does not read.
 pub(super) fn reads_text(operand: &Expr, to: &Type) -> bool {
     let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
@@ -273,7 +305,7 @@ pub(super) fn reads_text(operand: &Expr, to: &Type) -> bool {
 }
 
 /// Equal numbers as one value, spelled as PostgreSQL prints it; `None` where a float8 would need an exponent.
-fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option<Vec<Option<Scalar>>> {
+pub(super) fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option<Vec<Option<Scalar>>> {
     let mut domain: Vec<Option<Scalar>> = Vec::with_capacity(values.len());
     let mut seen = std::collections::HashSet::new();
     for value in values {
@@ -357,15 +389,16 @@ pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
 ///
 /// # Errors
 /// 54000 where there are more than the policy's limit.
-pub fn cells(sets: &[Vec<&KeyRule>], limit: u32) -> Result<usize, Refusal> {
-    let mut cells = 0usize;
-    for rules in sets {
-        let of_set = rules.iter().fold(1usize, |cells, rule| match rule {
-            KeyRule::Domain(values) => cells.saturating_mul(values.len()),
-            KeyRule::Threshold => cells,
-        });
-        cells = cells.saturating_add(of_set);
-    }
+pub fn cells(sets: &[Vec<usize>], rules: &[(Expr, KeyRule)], tuples: &[Tuples], limit: u32) -> Result<usize, Refusal> {
+    let of_axis = |axis: &Axis| match axis {
+        Axis::Tuples(tuples) => tuples.rows.len(),
+        Axis::Key(at) => match &rules[*at].1 {
+            KeyRule::Domain(values) => values.len(),
+            KeyRule::Threshold => 1,
+        },
+    };
+    let of_set = |set: &Vec<usize>| axes(set, tuples).iter().fold(1usize, |cells, axis| cells.saturating_mul(of_axis(axis)));
+    let cells = sets.iter().fold(0usize, |cells, set| cells.saturating_add(of_set(set)));
     if cells > limit as usize {
         return Err(Refusal::new(
             sqlstate::PROGRAM_LIMIT_EXCEEDED,

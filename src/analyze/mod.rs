@@ -9,15 +9,17 @@ mod preserved;
 mod range;
 mod rows;
 mod step;
+mod tuples;
 
 pub use keys::KeyRule;
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use range::cast as cast_range;
+pub use tuples::{Axis, Tuples, axes};
 
 use crate::policy::{Policy, Scalar, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Node, Quantifier, Query, Relation, Release, Spread, TableId};
+use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query, Relation, Release, Spread, TableId};
 use interval::Interval;
 use range::Ranges;
 use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables};
@@ -51,6 +53,8 @@ pub struct AnalyzedRelease {
     pub input: Relation,
     pub lineage: Lineage,
     pub keys: Vec<(Expr, KeyRule)>,
+    /// Keys whose listed values occur in these combinations alone.
+    pub tuples: Vec<Tuples>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     pub sets: Vec<Vec<usize>>,
     /// As the analyst wrote each key, for EXPLAIN.
@@ -112,6 +116,13 @@ pub enum BoundedOperation {
     Distinct {
         values: Distinct,
         per_unit_max: u64,
+    },
+    /// The sum, the mean or the spread of unlike values, each once.
+    Unlike {
+        argument: Expr,
+        range: Interval,
+        per_unit_max: u64,
+        moment: Moment,
     },
     /// Values at chosen ranks.
     Ranked {
@@ -180,6 +191,7 @@ impl BoundedOperation {
             Self::Joint { y, y_range: _, x, x_range: _, kind: _ } => vec![y, x],
             Self::Distinct { values: Distinct::Value(value), per_unit_max: _ } => vec![value],
             Self::Distinct { values: Distinct::Row(values), per_unit_max: _ } => values.iter().collect(),
+            Self::Unlike { argument, range: _, per_unit_max: _, moment: _ } => vec![argument],
             Self::Ranked { argument, range: _, ranks: _ } | Self::Mode { argument, values: _ } => vec![argument],
         }
     }
@@ -217,25 +229,20 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     let always = always_true(&input);
     let inlined: Vec<Expr> = always.iter().map(|c| inline(c, &computed)).collect();
 
-    let ruled = keys::Keys { choice: wishes.keys, policy, columns, null_extended: &null_extended, conditions: inlined.iter().collect() };
+    let conditions: Vec<Expr> = always.iter().map(|c| keys::over_rows(c, &computed, &null_extended)).collect();
+    let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
+    let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions };
     let mut keys = Vec::new();
     for key in &release.keys {
-        let mut rule = ruled.rule(&inline(&key.expr, &computed))?;
-        // What an outer join leaves empty is NULL there, whatever its definition gives.
-        let is_extended = |id: &ColumnId| null_extended.contains(id) && computed.iter().any(|(made, _)| made == id);
-        if let KeyRule::Domain(values) = &mut rule
-            && !values.contains(&None)
-            && key.expr.columns().iter().any(is_extended)
-        {
-            values.push(None);
-        }
+        let rule = ruled.rule(&key.expr)?;
         if keeps_public_rows {
             preserved::check_rule(&rule)?;
         }
         keys.push((key.expr.clone(), rule));
     }
     let grouped = keys::grouped(&release.sets, keys.len());
-    keys::cells(&grouped.iter().map(|set| set.iter().map(|at| &keys[*at].1).collect()).collect::<Vec<_>>(), policy.limits.groups)?;
+    let tuples = ruled.tuples(&mut keys, &input);
+    keys::cells(&grouped, &keys, &tuples, policy.limits.groups)?;
 
     let ranges = |extra: Option<&'_ Expr>| -> Vec<Expr> { inlined.iter().cloned().chain(extra.map(|e| inline(e, &computed))).collect() };
     let mut aggregates = Vec::new();
@@ -258,7 +265,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
     let key_texts = release.keys.iter().map(|k| k.text.clone()).collect();
     let sets = release.sets.clone();
-    Ok(AnalyzedRelease { input, lineage, keys, sets, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
+    Ok(AnalyzedRelease { input, lineage, keys, tuples, sets, key_texts, aggregates, one_row_per_unit, one_row_per_group, computed, tables })
 }
 
 /// Whether an expression may be NULL, by the catalog's NOT NULL, joins and the expression's own shape.

@@ -68,8 +68,15 @@ impl Keys<'_> {
 
     /// Where the values of an expression lie for rows that meet the conditions.
     pub(super) fn range(&self, expr: &Expr) -> Interval {
-        Ranges { policy: self.policy, columns: self.columns, computed: &[], opaque: &[], conditions: self.conditions.clone(), excluded: Vec::new() }
-            .of(expr)
+        Ranges {
+            policy: self.policy,
+            columns: self.columns,
+            computed: self.computed,
+            opaque: &[],
+            conditions: self.conditions.clone(),
+            excluded: Vec::new(),
+        }
+        .of(expr)
     }
 
     /// The first instants of the hours, days or longer spans that a truncated timestamp may lie in.

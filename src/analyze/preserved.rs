@@ -72,7 +72,10 @@ fn ignores_missing(aggregate: &Aggregate, private: &[ColumnId]) -> bool {
     match &aggregate.operation {
         Operation::CountRows | Operation::Distinct(Distinct::Row(_)) => false,
         Operation::Count(e) | Operation::Sum(e) | Operation::Average(e) | Operation::Mode(e) | Operation::Distinct(Distinct::Value(e)) => strict(e),
-        Operation::Variance { value, kind: _ } | Operation::Extreme { value, end: _ } | Operation::Truth { value, of: _ } => strict(value),
+        Operation::Unlike { value, moment: _ }
+        | Operation::Variance { value, kind: _ }
+        | Operation::Extreme { value, end: _ }
+        | Operation::Truth { value, of: _ } => strict(value),
         Operation::Quantile { value, fractions: _, continuous: _ } => strict(value),
         Operation::Paired { y, x, kind: _ } => strict(y) || strict(x),
     }

@@ -89,7 +89,7 @@ impl Ranges<'_> {
         let info = &self.columns[id.0 as usize];
         let Some((table, position)) = info.origin else { return of_unbounded(&info.data_type) };
         let column = &self.policy.tables[table.0].columns[position];
-        if let Some(bounds) = &column.bounds
+        if let Some(bounds) = column.bounds.as_ref().or(column.extent.as_ref())
             && let (Some(lo), Some(hi)) = (scalar(&bounds.lower), scalar(&bounds.upper))
         {
             return Interval::new(lo, hi);

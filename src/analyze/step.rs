@@ -6,7 +6,7 @@ use super::range::Ranges;
 use crate::catalog::Type;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation, Spread};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Operation, Spread};
 
 /// Refuses a key whose spelling among equal values is one row's choice.
 ///
@@ -64,6 +64,7 @@ pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr
             Err(Refusal::unsupported("COUNT(DISTINCT …) of a value of this type within one group of rows"))
         }
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) | Operation::Sum(_) | Operation::Average(_) => Ok(()),
+        Operation::Unlike { .. } => Ok(()),
         Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
         Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode(_) => {
             Err(Refusal::unsupported("this aggregate within one group of rows"))
@@ -78,14 +79,15 @@ pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> In
         // A group that nobody is in is no group.
         Operation::CountRows if aggregate.filter.is_none() => Interval::new(1.0, rows),
         Operation::CountRows | Operation::Count(_) | Operation::Distinct(_) => Interval::new(0.0, rows),
-        Operation::Sum(value) => {
+        Operation::Sum(value) | Operation::Unlike { value, moment: Moment::Sum } => {
             let one = ranges.of(value);
             Interval::new(if one.lo < 0.0 { one.lo * rows } else { one.lo }, if one.hi > 0.0 { one.hi * rows } else { one.hi })
         }
-        Operation::Average(value) | Operation::Extreme { value, end: _ } | Operation::Quantile { value, fractions: _, continuous: _ } => {
-            ranges.of(value)
-        }
-        Operation::Variance { value, kind } => {
+        Operation::Average(value)
+        | Operation::Unlike { value, moment: Moment::Mean }
+        | Operation::Extreme { value, end: _ }
+        | Operation::Quantile { value, fractions: _, continuous: _ } => ranges.of(value),
+        Operation::Variance { value, kind } | Operation::Unlike { value, moment: Moment::Spread(kind) } => {
             let one = ranges.of(value);
             let spread = one.hi - one.lo;
             match kind {

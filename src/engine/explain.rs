@@ -75,7 +75,8 @@ fn release(plan: &ReleasePlan) -> serde_json::Value {
 fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
     match output {
         Output::Measure(at) => measure_deviation(plan, plan.measures().get(*at)?),
-        Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Part { .. } => None,
+        Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
+        Output::Part { .. } | Output::Unlike { .. } => None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::ReleasedTable;
 use crate::resolve::Formula;
-use crate::rewrite::{CAUTION, Output, Plan, ReleasePlan, measure_deviation, part_noise};
+use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
 /// Two standard errors to either side hold the exact clipped answer in 95 of 100 cases.
 const NORMAL_95: f64 = 1.96;
@@ -107,7 +107,7 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
         let halves = groups.iter().filter_map(|row| spread(release, &Formula::Aggregate(at), row)).map(|s| (s.high - s.low) / 2.0);
         let (least, most) = halves.fold((f64::INFINITY, 0f64), |(least, most), half| (least.min(half), most.max(half)));
         let depends = match output {
-            Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => true,
+            Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Unlike { .. } => true,
             Output::Measure(_) | Output::Part { .. } => false,
         };
         if depends && least.is_finite() {
@@ -148,6 +148,9 @@ pub(super) fn noise(release: &ReleasePlan) -> Vec<String> {
                 })
             }
             Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
+            Output::Unlike { part, range: _, moment: _ } => {
+                Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], &[Degree::SUM])))
+            }
             Output::Part { part, draws, is_array: _ } => Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], draws))),
         };
         lines.extend(line);

@@ -192,11 +192,13 @@ fn float(value: f64) -> String {
 
 /// The types of the parts' columns, which follow the measures.
 fn part_types(release: &ReleasePlan) -> Vec<Type> {
-    let column = |part: &PartPlan| match &part.question.subject {
-        Subject::Distinct { .. } => Type::Int8,
-        Subject::Value { value, candidates: _ } => value.data_type.clone(),
+    let columns = |part: &PartPlan| match &part.question.subject {
+        Subject::Distinct { values: _, per_unit_max: _, degree } => {
+            std::iter::once(Type::Int8).chain(std::iter::repeat_n(Type::Numeric(None), degree.width() - 1)).collect::<Vec<_>>()
+        }
+        Subject::Value { value, candidates: _ } => vec![value.data_type.clone(); part.question.width()],
     };
-    release.parts().iter().flat_map(|part| std::iter::repeat_n(column(part), part.question.width())).collect()
+    release.parts().iter().flat_map(columns).collect()
 }
 
 /// A typed array constant.

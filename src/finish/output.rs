@@ -6,8 +6,8 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
-use crate::resolve::{Quantifier, Spread};
-use crate::rewrite::{Centred, Output, ReleasePlan, measure_deviation, sql};
+use crate::resolve::{Moment, Quantifier, Spread};
+use crate::rewrite::{Centred, Degree, Output, ReleasePlan, measure_deviation, sql};
 
 /// Standard deviations of its noise that a count may show though nothing is there.
 const DOUBT: f64 = 2.0;
@@ -16,11 +16,7 @@ const DOUBT: f64 = 2.0;
 pub fn value(release: &ReleasePlan, output: &Output, data_type: &Type) -> ast::Expr {
     let exact = match output {
         Output::Measure(at) => measure(*at),
-        Output::Average { sum, count, range } => {
-            let ratio = sql::binary(measure(*sum), B::Divide, measure(*count));
-            let some = sql::binary(measure(*count), B::Gt, sql::number("0"));
-            sql::case(vec![(some, within(ratio, number(range.lo), number(range.hi)))], Some(number(middle(*range))))
-        }
+        Output::Average { sum, count, range } => average(measure(*sum), measure(*count), *range),
         Output::Dispersion { count, sum, squares, range, kind } => {
             dispersion(measure(*count), Centred { sum: *sum, squares: *squares, range: *range }, *kind)
         }
@@ -34,13 +30,37 @@ pub fn value(release: &ReleasePlan, output: &Output, data_type: &Type) -> ast::E
             sql::binary(measure(*count), comparison, number((DOUBT * deviation).ceil()))
         }
         Output::Part { part, draws, is_array } => part_value(release, *part, draws, *is_array),
+        Output::Unlike { part, range, moment } => unlike(first_column(release, *part), *range, *moment),
     };
     sql::cast(exact, data_type)
 }
 
+/// The mean, within its range; the middle where nothing seems to be there.
+fn average(sum: ast::Expr, count: ast::Expr, range: Interval) -> ast::Expr {
+    let ratio = sql::binary(sum, B::Divide, count.clone());
+    let some = sql::binary(count, B::Gt, sql::number("0"));
+    sql::case(vec![(some, within(ratio, number(range.lo), number(range.hi)))], Some(number(middle(range))))
+}
+
+/// Of a part's unlike values, whose columns start there.
+fn unlike(first: usize, range: Interval, moment: Moment) -> ast::Expr {
+    match moment {
+        Moment::Sum => measure(first + Degree::SUM),
+        Moment::Mean => average(measure(first + Degree::SUM), measure(first), range),
+        Moment::Spread(kind) => {
+            let value = Centred { sum: first + Degree::CENTRED, squares: first + Degree::SQUARES, range };
+            dispersion(measure(first), value, Dispersion::Spread(kind))
+        }
+    }
+}
+
 /// A part's columns come after the measures, those of earlier parts first.
+fn first_column(release: &ReleasePlan, part: usize) -> usize {
+    release.measures().len() + release.parts()[..part].iter().map(|p| p.question.width()).sum::<usize>()
+}
+
 fn part_value(release: &ReleasePlan, part: usize, draws: &[usize], is_array: bool) -> ast::Expr {
-    let first = release.measures().len() + release.parts()[..part].iter().map(|p| p.question.width()).sum::<usize>();
+    let first = first_column(release, part);
     match draws {
         [] => measure(first),
         [draw] if !is_array => measure(first + draw),

@@ -5,8 +5,8 @@ use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
 use crate::mechanism::{Mechanism, Noise, normal};
-use crate::resolve::{Formula, Quantifier, Spread as Kind, Statistic};
-use crate::rewrite::{Centred, Measure, Output, PartKind, ReleasePlan, Subject, measure_noise};
+use crate::resolve::{Formula, Moment, Quantifier, Spread as Kind, Statistic};
+use crate::rewrite::{Centred, Degree, Measure, Output, PartKind, ReleasePlan, Subject, measure_noise, product_step};
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +60,7 @@ pub fn spread(release: &ReleasePlan, formula: &Formula, measures: &[String]) -> 
 fn widest(release: &ReleasePlan) -> f64 {
     let vector = release.price().map(|price| price.mechanism);
     let parts = release.parts().iter().filter_map(|part| match &part.kind {
-        PartKind::Count { calibrated, clip: _ } => Some(match calibrated.noise {
+        PartKind::Count { calibrated, weights: _, clip: _ } => calibrated.first().map(|c| match c.noise {
             Noise::Laplace { .. } => Mechanism::Laplace,
             Noise::Gaussian { .. } => Mechanism::Gaussian,
         }),
@@ -124,7 +124,8 @@ impl Row<'_> {
             }
             Output::Average { sum, count, range } => self.average(*sum, *count, *range),
             Output::Dispersion { count, sum, squares, range, kind } => {
-                self.dispersion(&self.measure(*count)?, Centred { sum: *sum, squares: *squares, range: *range }, *kind)
+                let rows = self.measure(*count)?;
+                Some(self.dispersion(&rows, self.variance(&rows, Centred { sum: *sum, squares: *squares, range: *range })?, *range, *kind))
             }
             Output::Joint { count, y, x, products, kind } => {
                 let rows = self.measure(*count)?;
@@ -132,6 +133,7 @@ impl Row<'_> {
             }
             Output::Truth { count, of } => Some(truth(&self.measure(*count)?, *of)),
             Output::Part { part, draws: _, is_array: _ } => self.part(*part),
+            Output::Unlike { part, range, moment } => self.unlike(*part, *range, *moment),
         }
     }
 
@@ -140,14 +142,40 @@ impl Row<'_> {
         Some(Estimate::new(value, measure_noise(self.release, self.release.measures().get(at)?)?, self.z))
     }
 
-    /// A part's count: its one draw comes after those of the coordinates.
+    /// A part's count: its draws come after those of the coordinates.
     fn part(&self, part: usize) -> Option<Estimate> {
+        Some(self.part_column(part, 0, [1.0, 0.0, 0.0])?.within(0.0, f64::INFINITY))
+    }
+
+    /// A part's column, of whose count, sum and squares the noises are so many times in it.
+    fn part_column(&self, part: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
         let parts = self.release.parts();
         let first = self.release.measures().len() + parts[..part].iter().map(|p| p.question.width()).sum::<usize>();
-        let PartKind::Count { calibrated, clip: _ } = &parts[part].kind else { return None };
-        let mut noise = vec![0.0; self.release.coordinates().len() + part];
-        noise.push(calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32));
-        Some(Estimate::new(self.measures.get(first)?.parse().ok()?, noise, self.z).within(0.0, f64::INFINITY))
+        let PartKind::Count { calibrated, weights: _, clip: _ } = &parts[part].kind else { return None };
+        let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * part];
+        noise.extend(calibrated.iter().zip(factors).map(|(c, factor)| factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)));
+        Some(Estimate::new(self.measures.get(first + column)?.parse().ok()?, noise, self.z))
+    }
+
+    /// Moments of unlike values, as a part counts them.
+    fn unlike(&self, part: usize, range: Interval, moment: Moment) -> Option<Estimate> {
+        let Subject::Distinct { values: _, per_unit_max: _, degree } = &self.release.parts()[part].question.subject else { return None };
+        let lattice = degree.lattice()?;
+        let (step, ends) = (lattice.step.size(), lattice.ends());
+        let centre = lattice.centre_twice() as f64 * step / 2.0;
+        let rows = self.part_column(part, 0, [1.0, 0.0, 0.0])?;
+        let sum = self.part_column(part, Degree::SUM, [centre, step / 2.0, 0.0])?;
+        let apart = sum.plus(-centre, &rows, self.z);
+        match moment {
+            Moment::Sum => Some(sum),
+            Moment::Mean if rows.value <= ROWS_MIN * rows.error() => Some(Estimate::bounded(range.lo, range.hi)),
+            Moment::Mean => Some(apart.over(&rows, self.z)?.shifted(centre).within(range.lo, range.hi)),
+            Moment::Spread(kind) => {
+                let squares = self.part_column(part, Degree::SQUARES, [half(ends).powi(2), 0.0, -product_step(lattice, lattice)])?;
+                let variance = self.about_means(&rows, &squares, (&apart, &apart))?.within(0.0, half(ends).powi(2));
+                Some(self.dispersion(&rows, variance, ends, Dispersion::Spread(kind)))
+            }
+        }
     }
 
     fn are_few(&self, rows: &Estimate) -> bool {
@@ -166,28 +194,35 @@ impl Row<'_> {
         Some(apart.over(&rows, self.z)?.shifted(centre).within(range.lo, range.hi))
     }
 
-    /// `a b - a' b'` for means over the same rows: of the products, and the products of the means.
-    fn moment(&self, rows: &Estimate, products: usize, (y, x): (usize, usize)) -> Option<Estimate> {
-        let mean = |at: usize| self.measure(at)?.over(rows, self.z);
+    /// The mean of products, less the product of the means.
+    fn about_means(&self, rows: &Estimate, products: &Estimate, (y, x): (&Estimate, &Estimate)) -> Option<Estimate> {
+        let mean = |sum: &Estimate| sum.over(rows, self.z);
         Some(mean(products)?.plus(-1.0, &mean(y)?.times(&mean(x)?, self.z), self.z))
     }
 
+    fn moment(&self, rows: &Estimate, products: usize, (y, x): (usize, usize)) -> Option<Estimate> {
+        self.about_means(rows, &self.measure(products)?, (&self.measure(y)?, &self.measure(x)?))
+    }
+
     fn variance(&self, rows: &Estimate, value: Centred) -> Option<Estimate> {
+        if rows.value == 0.0 {
+            return Some(Estimate::bounded(0.0, half(value.range).powi(2)));
+        }
         Some(self.moment(rows, value.squares, (value.sum, value.sum))?.within(0.0, half(value.range).powi(2)))
     }
 
-    fn dispersion(&self, rows: &Estimate, value: Centred, kind: Dispersion) -> Option<Estimate> {
-        let most = half(value.range).powi(2);
-        let population = if self.are_few(rows) { Estimate::bounded(0.0, most) } else { self.variance(rows, value)? };
+    fn dispersion(&self, rows: &Estimate, variance: Estimate, range: Interval, kind: Dispersion) -> Estimate {
+        let most = half(range).powi(2);
+        let population = if self.are_few(rows) { Estimate::bounded(0.0, most) } else { variance };
         // Of two rows of a sample the variance is twice that of a population.
         let sample = |e: Estimate| if self.are_few(rows) { e.scaled(2.0) } else { e.scaled(rows.value / (rows.value - 1.0)) };
-        Some(match kind {
+        match kind {
             Dispersion::Squares => population.times(&rows.clone().within(0.0, f64::INFINITY), self.z).within(0.0, most * rows.high.max(0.0)),
             Dispersion::Spread(Kind::VariancePopulation) => population,
             Dispersion::Spread(Kind::VarianceSample) => sample(population),
             Dispersion::Spread(Kind::DeviationPopulation) => population.root(),
             Dispersion::Spread(Kind::DeviationSample) => sample(population).root(),
-        })
+        }
     }
 
     fn joint(&self, rows: &Estimate, y: Centred, x: Centred, products: usize, kind: Joint) -> Option<Estimate> {

@@ -61,6 +61,10 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
             // Without a unit there is an error already, so this table reaches no policy.
             (false, None) => continue,
         };
+        let listing = match protection {
+            Protection::Public => domains.listing(table.relation, &columns).await,
+            Protection::Private(_) => None,
+        };
         tables.push(Table {
             oid: table.relation.oid,
             schema: table.relation.schema.clone(),
@@ -70,6 +74,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
             unique_keys: table.relation.unique_keys.clone(),
             foreign_keys: table.relation.foreign_keys.clone(),
             fingerprint: table.relation.fingerprint.clone(),
+            listing,
         });
     }
     if !findings.errors.is_empty() {

@@ -104,6 +104,8 @@ pub struct Column {
     pub bounds: Option<Bounds>,
     /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in the order they are shown.
     pub domain: Option<Vec<Scalar>>,
+    /// The least and the greatest value of a public table's column: chooses clips, lists nothing.
+    pub extent: Option<Bounds>,
 }
 
 /// One step of the path from a private table to the table that carries the unit.
@@ -149,6 +151,17 @@ pub struct Table {
     /// As the catalog has them, also towards tables and columns that the policy does not show.
     pub foreign_keys: Vec<ForeignKey>,
     pub fingerprint: String,
+    /// The rows of a public table that has few.
+    pub listing: Option<Listing>,
+}
+
+/// Rows of a public table, in those of its columns whose values are listed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// Positions in [`Table::columns`].
+    pub columns: Vec<usize>,
+    /// Parallel to `columns`; no row twice, `None` is NULL.
+    pub rows: Vec<Vec<Option<Scalar>>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::{Accounting, Bounds, Column, Policy, Privacy, Protection, Scalar, Table};
+use super::{Accounting, Bounds, Column, Listing, Policy, Privacy, Protection, Scalar, Table};
 
 /// Sixty-four hexadecimal digits. Roles, addresses and the limits that bound resources only are left out: they change who is answered, not what.
 pub fn digest(policy: &Policy) -> String {
@@ -57,16 +57,26 @@ fn table(table: &Table, text: &mut String) {
     for one in &table.columns {
         column(one, text);
     }
+    if let Some(Listing { columns, rows }) = &table.listing {
+        line(text, format_args!("listing {columns:?} {}", rows.len()));
+        for row in rows {
+            let values: Vec<String> = row.iter().map(|v| v.as_ref().map_or("null".to_owned(), scalar)).collect();
+            line(text, format_args!("row {values:?}"));
+        }
+    }
     for key in &table.unique_keys {
         line(text, format_args!("key {:?} {}", key.columns, key.primary));
     }
 }
 
 fn column(column: &Column, text: &mut String) {
-    let Column { name, data_type, not_null, deterministic_collation, bounds, domain } = column;
+    let Column { name, data_type, not_null, deterministic_collation, bounds, domain, extent } = column;
     line(text, format_args!("column {name:?} {:?} {not_null} {deterministic_collation}", data_type.to_string()));
     if let Some(Bounds { lower, upper }) = bounds {
         line(text, format_args!("bounds {} {}", scalar(lower), scalar(upper)));
+    }
+    if let Some(Bounds { lower, upper }) = extent {
+        line(text, format_args!("extent {} {}", scalar(lower), scalar(upper)));
     }
     for value in domain.iter().flatten() {
         line(text, format_args!("value {}", scalar(value)));

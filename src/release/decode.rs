@@ -6,7 +6,7 @@ use num_traits::Signed;
 
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
-use crate::rewrite::{Count, Measure, Output, ReleasePlan, Step, measure_deviation};
+use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, measure_deviation};
 
 /// The measures of one group, as decimal text.
 pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]) -> Vec<String> {
@@ -41,9 +41,27 @@ pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]
         .collect()
 }
 
-/// A part's count from its noisy integer.
-pub fn count(noisy: i128, calibrated: &Calibrated) -> String {
-    round_div(&BigInt::from(noisy), &power_of_two(calibrated.refine)).max(BigInt::ZERO).to_string()
+/// The columns of unlike values from their noisy integers.
+pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<String>> {
+    let of = |at: usize| noisy.get(at).map(|(value, c)| Rational { numerator: BigInt::from(*value), denominator: power_of_two(c.refine) });
+    let deviation = |at: usize| noisy.get(at).map_or(0.0, |(_, c)| c.noise.standard_deviation() / 2f64.powi(c.refine as i32));
+    let count = of(0)?;
+    let count = round_div(&count.numerator, &count.denominator);
+    let mut shown = vec![count.clone().max(BigInt::ZERO).to_string()];
+    let Some(lattice) = degree.lattice() else { return Some(shown) };
+    let (exact, step) = (lattice.step.decimals(), lattice.step.size());
+    let total = of(1)?.plus(&BigInt::from(lattice.centre_twice()), &count).halved().times(lattice.step);
+    shown.push(total.rounded(exact.unwrap_or_else(|| below_noise(6.0, deviation(1) * step / 2.0))));
+    if let Degree::Squares(_) = degree {
+        let spread = deviation(1) * step / 2.0;
+        shown.push(of(1)?.halved().times(lattice.step).rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| n + 1)));
+        let divisor = lattice.divisor_with(lattice);
+        let most = BigInt::from(lattice.spread()).pow(2);
+        let total = of(2)?.scaled(&-BigInt::from(divisor)).plus(&most, &count).halved().halved().times(lattice.step).times(lattice.step);
+        let spread = deviation(2) * divisor as f64 * step * step / 4.0;
+        shown.push(total.rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| 2 * n + 2)));
+    }
+    Some(shown)
 }
 
 /// The noisy count, rounded to an integer; may be negative.
@@ -73,10 +91,12 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
     };
     // Differences of squares are taken of these, and roots of the differences.
     let digits = if matches!(measure, Measure::Sum { .. }) { 6.0 } else { 12.0 };
-    exact.unwrap_or_else(|| {
-        let deviation = measure_deviation(release, measure).unwrap_or(1.0);
-        (digits - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
-    })
+    exact.unwrap_or_else(|| below_noise(digits, measure_deviation(release, measure).unwrap_or(1.0)))
+}
+
+/// Decimals that leave so many digits of a noise's standard deviation.
+fn below_noise(digits: f64, deviation: f64) -> u32 {
+    (digits - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
 }
 
 struct Rational {

@@ -6,7 +6,7 @@ mod parts;
 
 use std::collections::HashMap;
 
-use crate::analyze::KeyRule;
+use crate::analyze::{Axis, KeyRule, Tuples, axes};
 use crate::catalog::Type;
 use crate::execute::{Rows, Sealed};
 use crate::ledger::{Charge, Fingerprint};
@@ -232,23 +232,28 @@ fn cells(release: &ReleasePlan) -> Vec<Key> {
 }
 
 fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
-    let mut cells: Vec<Key> = vec![start];
-    for (at, (data_type, rule)) in release.keys().iter().enumerate() {
-        let texts: Vec<Option<String>> = match rule {
-            _ if !set.contains(&at) => vec![None],
-            KeyRule::Domain(values) => values.iter().map(|v| v.as_ref().map(|v| key_text(v, data_type))).collect(),
-            KeyRule::Threshold => return Vec::new(),
+    let text = |at: usize, value: &Option<Scalar>| value.as_ref().map(|v| key_text(v, &release.keys()[at].0));
+    let first = start.len();
+    let mut whole = start;
+    whole.resize(first + release.keys().len(), None);
+    let mut cells: Vec<Key> = vec![whole];
+    for axis in axes(set, release.tuples()) {
+        let (places, rows): (Vec<usize>, Vec<Key>) = match axis {
+            Axis::Key(at) => match &release.keys()[at].1 {
+                KeyRule::Domain(values) => (vec![at], values.iter().map(|v| vec![text(at, v)]).collect()),
+                KeyRule::Threshold => return Vec::new(),
+            },
+            Axis::Tuples(Tuples { keys, rows }) => {
+                let rows = rows.iter().map(|row| keys.iter().zip(row).map(|(at, v)| text(*at, v)).collect()).collect();
+                (keys, rows)
+            }
         };
-        cells = cells
-            .into_iter()
-            .flat_map(|cell| {
-                texts.iter().map(move |text| {
-                    let mut cell = cell.clone();
-                    cell.push(text.clone());
-                    cell
-                })
-            })
-            .collect();
+        let placed = |cell: &Key, row: &Key| {
+            let mut cell = cell.clone();
+            places.iter().zip(row).for_each(|(at, text)| cell[first + at].clone_from(text));
+            cell
+        };
+        cells = cells.iter().flat_map(|cell| rows.iter().map(|row| placed(cell, row)).collect::<Vec<_>>()).collect();
     }
     cells
 }

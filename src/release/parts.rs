@@ -16,7 +16,7 @@ const WEIGHT_MAX: u128 = 1 << 90;
 
 /// What a part's statement returned, by group.
 pub enum Groups<'p> {
-    Counts { part: &'p PartPlan, counts: HashMap<Key, Option<String>> },
+    Counts { part: &'p PartPlan, counts: HashMap<Key, Key> },
     Weights { part: &'p PartPlan, weights: HashMap<Key, BTreeMap<u64, u128>> },
 }
 
@@ -28,10 +28,7 @@ impl<'p> Groups<'p> {
             (row, rest)
         };
         match &part.question.subject {
-            Subject::Distinct { .. } => {
-                let counts = rows.into_iter().map(split).map(|(key, rest)| (key, rest.into_iter().next().flatten())).collect();
-                Self::Counts { part, counts }
-            }
+            Subject::Distinct { .. } => Self::Counts { part, counts: rows.into_iter().map(split).collect() },
             Subject::Value { value: _, candidates } => {
                 let mut weights: HashMap<Key, BTreeMap<u64, u128>> = HashMap::new();
                 for (key, rest) in rows.into_iter().map(split) {
@@ -55,9 +52,18 @@ impl<'p> Groups<'p> {
     pub fn columns(&self, key: &Key, sampler: &mut dyn Sampler) -> Result<Vec<String>, Error> {
         match self {
             Self::Counts { part, counts } => {
-                let PartKind::Count { calibrated, clip: _ } = &part.kind else { return Err(Error::Mismatch) };
-                let exact = refined(counts.get(key).and_then(Option::as_deref), calibrated, false);
-                Ok(vec![decode::count(exact.saturating_add(sampler.sample(&calibrated.noise)?), calibrated)])
+                let (PartKind::Count { calibrated, weights: _, clip: _ }, Subject::Distinct { values: _, per_unit_max: _, degree }) =
+                    (&part.kind, &part.question.subject)
+                else {
+                    return Err(Error::Mismatch);
+                };
+                let found = counts.get(key);
+                let mut noisy = Vec::with_capacity(calibrated.len());
+                for (at, calibrated) in calibrated.iter().enumerate() {
+                    let exact = refined(found.and_then(|row| row.get(at)).and_then(Option::as_deref), calibrated, false);
+                    noisy.push((exact.saturating_add(sampler.sample(&calibrated.noise)?), calibrated));
+                }
+                decode::unlike(&noisy, degree).ok_or(Error::Mismatch)
             }
             Self::Weights { part, weights } => {
                 let (PartKind::Choice { draws, halving, weight_max, row_weight: _ }, Subject::Value { value: _, candidates }) =

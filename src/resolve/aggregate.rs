@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::catalogue::AGGREGATES;
 use super::expression::Expressions;
 use super::literal::type_name;
-use super::operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
+use super::operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
 use super::scope::names_of;
 use super::tree::{Expr, Node};
 use crate::catalog::Type;
@@ -139,8 +139,19 @@ impl Call<'_> {
             },
             // The least and the greatest are the same with duplicates and without.
             "min" | "max" | "bool_and" | "bool_or" | "every" => self.plain(),
-            name => Err(Refusal::unsupported(format!("{name}(DISTINCT …)"))
-                .hint("Group by the value in a subquery and aggregate its groups, or ask COUNT(DISTINCT …).")),
+            name if paired(name).is_some() => {
+                Err(Refusal::unsupported(format!("{name}(DISTINCT …)")).hint("COUNT, SUM, AVG, VARIANCE and STDDEV of DISTINCT values are answered."))
+            }
+            _ => {
+                let (operation, data_type) = self.plain()?;
+                let (value, moment) = match operation {
+                    Operation::Sum(value) => (value, Moment::Sum),
+                    Operation::Average(value) => (value, Moment::Mean),
+                    Operation::Variance { value, kind } => (value, Moment::Spread(kind)),
+                    _ => return Err(self.form()),
+                };
+                Ok((Operation::Unlike { value, moment }, data_type))
+            }
         }
     }
 

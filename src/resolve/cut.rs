@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name, contains_aggregate};
 use super::expression::bare_name;
-use super::grouping::{grouping, numbered, sets};
+use super::grouping::{Sets, grouping, numbered, repeated, sets};
 use super::middle::Subqueries;
 use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
@@ -132,7 +132,7 @@ impl Resolver<'_> {
         // The number is taken now: releases of middle queries come before, those of scalar subqueries above the cut after.
         let number = self.releases.len();
         self.releases.push(Release { input, keys: Vec::new(), sets: Vec::new(), aggregates: Vec::new(), uncertainties: Vec::new() });
-        let (keys, sets) = self.keys(select, &scope, &given)?;
+        let (keys, Sets { keys: sets, written }) = self.keys(select, &scope, &given)?;
         let mut cut = Cut { number, scope, keys, sets, aggregates: Vec::new(), uncertainties: Vec::new(), given };
 
         let is_key_list = is_distinct_rows(select);
@@ -152,13 +152,21 @@ impl Resolver<'_> {
             other => other.clone(),
         };
         self.scans = scans;
+        let joins = match written.as_slice() {
+            [] => Vec::new(),
+            written => vec![repeated(
+                written,
+                &format!("{}_sets", release_alias(number)),
+                (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
+            )],
+        };
         let Cut { number, scope: _, keys, sets, aggregates, uncertainties, given: _ } = cut;
         let release = &mut self.releases[number];
         (release.keys, release.sets, release.aggregates, release.uncertainties) = (keys, sets, aggregates, uncertainties);
         if release.keys.is_empty() && release.aggregates.is_empty() {
             return Err(Refusal::unsupported("a query of private rows without an aggregate"));
         }
-        let from = vec![ast::TableWithJoins { relation: release_table(number), joins: Vec::new() }];
+        let from = vec![ast::TableWithJoins { relation: release_table(number), joins }];
         let group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
         let above = ast::Select {
             distinct,
@@ -184,7 +192,7 @@ impl Resolver<'_> {
     }
 
     /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
-    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<(Vec<Key>, Vec<Vec<usize>>), Refusal> {
+    pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<(Vec<Key>, Sets), Refusal> {
         let sets = if is_distinct_rows(select) {
             let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"));
             vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
@@ -211,7 +219,7 @@ impl Resolver<'_> {
         if keys.len() > COLUMNS_MAX {
             return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may group by at most {COLUMNS_MAX} keys")));
         }
-        let sets = numbered(numbers, keys.len())?;
+        let sets = numbered(numbers, keys.len());
         Ok((keys, sets))
     }
 

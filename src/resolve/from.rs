@@ -1,14 +1,17 @@
 //! FROM over private rows: scans, joins, derived tables and WITH that select, filter and rename, as one relation with its scope.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast;
 
 use super::Resolver;
 use super::catalogue::Function;
 use super::expression::compare;
-use super::middle::Subqueries;
+use super::middle::{Subqueries, query_of, select_of};
+use super::open::empty_select;
 use super::query::{Environment, Named as Source, Recursion, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
-use super::subquery::Place;
+use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -52,9 +55,23 @@ impl Resolver<'_> {
             }
             let (kind, swapped, constraint) = join_kind(join_operator)?;
             let (right, right_scope) = self.rows_factor(right, environment)?;
+            // Of an inner join ON is WHERE, where subqueries are known.
+            let filtering = match constraint {
+                ast::JoinConstraint::On(condition) if kind == JoinKind::Inner && has_subquery(condition) => Some(condition),
+                _ => None,
+            };
+            let constraint = if filtering.is_some() { &ast::JoinConstraint::None } else { constraint };
             let on = self.join_condition(&mut scope, right_scope, constraint, swapped)?;
             let (left, right) = if swapped { (right, relation) } else { (relation, right) };
             relation = Relation::Join { kind, left: Box::new(left), right: Box::new(right), on };
+            if let Some(condition) = filtering {
+                let is_extended = relation.is_extended();
+                let place = Place { scope: &scope, outer: &[], environment, is_extended };
+                let mut given = Given::default();
+                self.subqueries_in(condition, place, Which::Condition, &mut given)?;
+                let predicate = self.expressions_at(place, &given).condition(condition, "JOIN/ON")?;
+                relation = Relation::Filter { input: Box::new(given.below(relation)), predicate };
+            }
         }
         Ok((relation, scope))
     }
@@ -154,6 +171,9 @@ impl Resolver<'_> {
                 Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
             ast::TableFactor::Derived { lateral: true, .. } => Err(Refusal::unsupported("LATERAL")),
+            ast::TableFactor::Table { name, alias, args: Some(_), with_ordinality: false, .. } => {
+                self.rows_of_function(factor, name, alias.as_ref(), environment)
+            }
             ast::TableFactor::NestedJoin { table_with_joins, alias } => {
                 let (relation, scope) = self.rows_joined(table_with_joins, environment)?;
                 match alias {
@@ -166,6 +186,21 @@ impl Resolver<'_> {
             }
             _ => Err(Refusal::unsupported("this kind of FROM item")),
         }
+    }
+
+    /// A function's rows, of constants: its query stands alone.
+    fn rows_of_function(
+        &mut self,
+        call: &ast::TableFactor,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
+        let item = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
+        let from = vec![ast::TableWithJoins { relation: call.clone(), joins: Vec::new() }];
+        let query = query_of(select_of(ast::Select { projection: vec![item], from, ..empty_select() }));
+        let (relation, columns) = self.middle_rows(&query, environment)?;
+        Ok((relation, scope_of(columns, alias, names_of(name)?.pop().unwrap_or_default())?))
     }
 
     fn scan(&mut self, table: TableId) -> Result<(Relation, Vec<Named>), Refusal> {
@@ -259,6 +294,17 @@ fn scope_of(columns: Vec<Named>, alias: Option<&ast::TableAlias>, own: String) -
     };
     reserved(&alias)?;
     Ok(Scope { items: vec![Item { alias, columns }] })
+}
+
+fn has_subquery(condition: &ast::Expr) -> bool {
+    struct Search;
+    impl ast::Visitor for Search {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    ast::Visit::visit(condition, &mut Search).is_break()
 }
 
 /// Kind, whether the sides change places (RIGHT), and the constraint.

@@ -2,6 +2,7 @@
 
 use sqlparser::ast;
 
+use super::outer::quoted;
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most grouping sets of one release: each counts towards what a unit contributes.
@@ -74,17 +75,60 @@ pub fn grouping(arguments: &[usize], sets: &[Vec<usize>], set_number: ast::Expr)
     })
 }
 
-/// The sets in terms of distinct keys: none for a plain GROUP BY.
-///
-/// # Errors
-/// 0A000 where two sets are the same: their rows would be shown twice.
-pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Result<Vec<Vec<usize>>, Refusal> {
+/// The grouping sets of one SELECT.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sets {
+    /// The keys of each set, no set twice; none for a plain GROUP BY of all keys.
+    pub keys: Vec<Vec<usize>>,
+    /// The number of each set as it was written, one given twice twice; empty where each is written once.
+    pub written: Vec<usize>,
+}
+
+/// The sets in terms of distinct keys.
+pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
+    let mut once: Vec<Vec<usize>> = Vec::new();
+    let mut written = Vec::new();
     for set in &mut sets {
         set.sort_unstable();
         set.dedup();
+        let number = once.iter().position(|other| other == set).unwrap_or_else(|| {
+            once.push(set.clone());
+            once.len() - 1
+        });
+        written.push(number);
     }
-    if (1..sets.len()).any(|at| sets[..at].contains(&sets[at])) {
-        return Err(Refusal::unsupported("a grouping set that is given twice").hint("Give each grouping set once."));
+    if written.len() == once.len() {
+        written.clear();
     }
-    Ok(if sets.len() == 1 && sets[0].len() == keys { Vec::new() } else { sets })
+    let keys = if once.len() == 1 && once[0].len() == keys { Vec::new() } else { once };
+    Sets { keys, written }
+}
+
+/// What shows the groups of a set as often as it was written: `(VALUES (0), (0), (1)) AS alias(n)`, joined on the set's number where there are several.
+pub fn repeated(written: &[usize], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
+    let number = |value: usize| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
+    let rows = written
+        .iter()
+        .map(|set| {
+            let token = ast::helpers::attached_token::AttachedToken::empty;
+            ast::Parens { opening_token: token(), content: vec![number(*set)], closing_token: token() }
+        })
+        .collect();
+    let values = ast::SetExpr::Values(ast::Values { explicit_row: false, value_keyword: false, rows });
+    let column = ast::TableAliasColumnDef { name: quoted("n"), data_type: None };
+    let relation = ast::TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(super::middle::query_of(values)),
+        alias: Some(ast::TableAlias { explicit: true, name: quoted(alias), columns: vec![column], at: None }),
+        sample: None,
+    };
+    let join_operator = match set_number {
+        Some(set) => {
+            let own = ast::Expr::CompoundIdentifier(vec![quoted(alias), quoted("n")]);
+            let equal = ast::Expr::BinaryOp { left: Box::new(own), op: ast::BinaryOperator::Eq, right: Box::new(set) };
+            ast::JoinOperator::Inner(ast::JoinConstraint::On(equal))
+        }
+        None => ast::JoinOperator::CrossJoin(ast::JoinConstraint::None),
+    };
+    ast::Join { relation, global: false, join_operator }
 }

@@ -12,6 +12,7 @@ use super::open::{empty_select, is_ordinal, plain_table};
 use super::outer::quoted;
 use super::query::{Definition, Environment, Recursion, item_expr};
 use super::scope::{Named, name_of, names_of};
+use super::subquery::unnested;
 use super::tree::{ColumnInfo, ConstantId, ConstantRows, Middle, MiddleRows, Relation, release_number};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
@@ -57,7 +58,7 @@ impl Resolver<'_> {
         let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&definition.name))]);
         let item = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
         let from = vec![ast::TableWithJoins { relation: plain_table(name, None), joins: Vec::new() }];
-        let mut query = query_of(ast::Select { projection: vec![item], from, ..empty_select() });
+        let mut query = query_of(select_of(ast::Select { projection: vec![item], from, ..empty_select() }));
         query.with = self.definitions_of(&query, environment)?;
         self.constant_rows(query)
     }
@@ -135,9 +136,16 @@ impl Resolver<'_> {
         Ok((first..self.bound.len()).map(|at| ConstantId(at as u32)).collect())
     }
 
-    /// Positions of the columns that are a release's group keys, all of them: each row has its own.
+    /// Positions of the columns that are a release's group keys, all of them: each row has its own. A series never repeats itself, nor a column of unlike constants.
     fn unique_columns(&self, query: &ast::Query) -> Option<Vec<usize>> {
-        let ast::SetExpr::Select(select) = query.body.as_ref() else { return None };
+        let select = match query.body.as_ref() {
+            ast::SetExpr::Select(select) => select,
+            ast::SetExpr::Values(values) => return unlike_column(values).map(|at| vec![at]),
+            _ => return None,
+        };
+        if let [ast::TableWithJoins { relation: ast::TableFactor::Table { args: Some(_), .. }, joins }] = select.from.as_slice() {
+            return joins.is_empty().then(|| vec![0]);
+        }
         let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias: None, .. }, joins }] = select.from.as_slice() else {
             return None;
         };
@@ -232,11 +240,11 @@ impl Resolver<'_> {
         })
     }
 
-    fn mark(&self) -> [usize; 6] {
+    pub(super) fn mark(&self) -> [usize; 6] {
         [self.columns.len(), self.releases.len(), self.middles.len(), self.bound.len(), self.public_tables.len(), self.scans]
     }
 
-    fn back_to(&mut self, [columns, releases, middles, bound, public_tables, scans]: [usize; 6]) {
+    pub(super) fn back_to(&mut self, [columns, releases, middles, bound, public_tables, scans]: [usize; 6]) {
         self.columns.truncate(columns);
         self.releases.truncate(releases);
         self.middles.truncate(middles);
@@ -263,13 +271,17 @@ pub(super) fn is_constant_list(expr: &ast::Expr) -> bool {
 
 /// `SELECT expr`.
 fn one_row(expr: ast::Expr) -> ast::Query {
-    query_of(ast::Select { projection: vec![ast::SelectItem::UnnamedExpr(expr)], ..empty_select() })
+    query_of(select_of(ast::Select { projection: vec![ast::SelectItem::UnnamedExpr(expr)], ..empty_select() }))
 }
 
-fn query_of(select: ast::Select) -> ast::Query {
+pub(super) fn select_of(select: ast::Select) -> ast::SetExpr {
+    ast::SetExpr::Select(Box::new(select))
+}
+
+pub(super) fn query_of(body: ast::SetExpr) -> ast::Query {
     ast::Query {
         with: None,
-        body: Box::new(ast::SetExpr::Select(Box::new(select))),
+        body: Box::new(body),
         order_by: None,
         limit_clause: None,
         fetch: None,
@@ -336,6 +348,16 @@ fn own_definitions(query: &ast::Query) -> Vec<String> {
     query.with.iter().flat_map(|w| &w.cte_tables).filter_map(|c| name_of(&c.alias.name).ok()).collect()
 }
 
+/// The first column of VALUES in which no text stands twice.
+fn unlike_column(values: &ast::Values) -> Option<usize> {
+    let width = values.rows.first()?.content.len();
+    (0..width).find(|at| {
+        let mut texts: Vec<String> = values.rows.iter().filter_map(|row| row.content.get(*at)).map(ToString::to_string).collect();
+        texts.sort_unstable();
+        texts.windows(2).all(|pair| pair[0] != pair[1])
+    })
+}
+
 /// The expressions of GROUP BY, ordinals and output names followed to the SELECT list.
 fn group_keys(select: &ast::Select) -> Vec<ast::Expr> {
     let items: Vec<&ast::Expr> = select.projection.iter().filter_map(item_expr).collect();
@@ -390,6 +412,19 @@ struct Replace<'r, 'p> {
     keys: Option<Vec<ast::Expr>>,
 }
 
+/// `x = ANY (subquery)` as `x IN (subquery)`, and `x <> ALL` as NOT IN.
+fn as_membership(expr: &ast::Expr) -> Option<ast::Expr> {
+    let (left, right, negated) = match expr {
+        ast::Expr::AnyOp { left, compare_op: ast::BinaryOperator::Eq, right, is_some: _ } => (left, right, false),
+        ast::Expr::AllOp { left, compare_op: ast::BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return None,
+    };
+    match unnested(right) {
+        ast::Expr::Subquery(subquery) => Some(ast::Expr::InSubquery { expr: left.clone(), subquery: subquery.clone(), negated }),
+        _ => None,
+    }
+}
+
 impl Replace<'_, '_> {
     fn all(&mut self, expr: &mut ast::Expr) -> Result<(), Refusal> {
         match ast::VisitMut::visit(expr, self) {
@@ -428,6 +463,9 @@ impl ast::VisitorMut for Replace<'_, '_> {
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
+        }
+        if let Some(membership) = as_membership(expr) {
+            *expr = membership;
         }
         if self.inside == 0 && self.keys.as_ref().is_some_and(|keys| keys.contains(expr)) {
             // The same key below and above the cut: replaced alike, by a walk of its own.

@@ -2,10 +2,12 @@
 
 mod aggregate;
 mod apart;
+mod asunder;
 mod call;
 pub mod catalogs;
 pub mod catalogue;
 mod correlated;
+mod counted;
 mod cut;
 pub mod evaluate;
 mod expression;
@@ -13,6 +15,7 @@ mod from;
 mod grouping;
 mod harmless;
 pub mod literal;
+mod membership;
 mod middle;
 mod naming;
 mod open;
@@ -33,7 +36,7 @@ mod window;
 
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
-pub use operation::{Aggregate, Distinct, End, Fractions, Operation, Paired, Quantifier, Spread};
+pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
 pub use ranked::{Order, Ranked, Window};
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,

@@ -10,6 +10,11 @@ pub enum Operation {
     /// Rows where the expression is not NULL.
     Count(Expr),
     Distinct(Distinct),
+    /// SUM(DISTINCT …) and the like: each value once.
+    Unlike {
+        value: Expr,
+        moment: Moment,
+    },
     Sum(Expr),
     Average(Expr),
     Variance {
@@ -49,6 +54,14 @@ pub enum Distinct {
     Value(Expr),
     /// `(a, b)`: counted whatever is NULL in it.
     Row(Vec<Expr>),
+}
+
+/// What is asked of values that are each taken once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    Sum,
+    Mean,
+    Spread(Spread),
 }
 
 /// Variance or its root, of everybody or of a sample.
@@ -112,7 +125,7 @@ impl Operation {
         match self {
             Self::CountRows => Vec::new(),
             Self::Count(value) | Self::Sum(value) | Self::Average(value) | Self::Mode(value) => vec![value],
-            Self::Distinct(Distinct::Value(value)) => vec![value],
+            Self::Distinct(Distinct::Value(value)) | Self::Unlike { value, moment: _ } => vec![value],
             Self::Distinct(Distinct::Row(values)) => values.iter().collect(),
             Self::Variance { value, kind: _ } | Self::Extreme { value, end: _ } | Self::Truth { value, of: _ } => vec![value],
             Self::Quantile { value, fractions: _, continuous: _ } => vec![value],

@@ -162,7 +162,13 @@ impl Resolver<'_> {
                 let elem = elem.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?;
                 E::Array(ast::Array { elem, named: *named })
             }
-            E::Subquery(query) => E::Subquery(self.above_query(query, environment, place)?),
+            E::Subquery(query) => {
+                let looked_up = match place {
+                    Above::Open => self.looked_up(query, environment)?,
+                    Above::Cut(_) => None,
+                };
+                E::Subquery(self.above_query(looked_up.as_ref().unwrap_or(query), environment, place)?)
+            }
             E::Exists { subquery, negated } => E::Exists { subquery: self.above_query(subquery, environment, place)?, negated: *negated },
             E::InSubquery { expr, subquery, negated } => {
                 E::InSubquery { expr: one(self, expr, place)?, subquery: self.above_query(subquery, environment, place)?, negated: *negated }

@@ -160,6 +160,11 @@ impl Resolver<'_> {
     ) -> Result<(ast::SetExpr, Option<ast::OrderBy>), Refusal> {
         match body {
             ast::SetExpr::Select(select) => {
+                let counting = match order_by {
+                    None => self.counting_groups(select, environment)?,
+                    Some(_) => None,
+                };
+                let select = counting.as_ref().unwrap_or(select);
                 let (select, order_by) = if !self.reads_private(select, environment)? {
                     self.open_select(select, order_by, environment)?
                 } else if probe::is_constant_false(select.selection.as_ref()) && !is_asking_elsewhere(select, order_by) {

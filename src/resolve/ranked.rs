@@ -65,6 +65,7 @@ impl Window {
                     Operation::Count(e) => Operation::Count(map(e)?),
                     Operation::Sum(e) => Operation::Sum(map(e)?),
                     Operation::Average(e) => Operation::Average(map(e)?),
+                    Operation::Unlike { value, moment } => Operation::Unlike { value: map(value)?, moment },
                     Operation::Variance { value, kind } => Operation::Variance { value: map(value)?, kind },
                     Operation::Extreme { value, end } => Operation::Extreme { value: map(value)?, end },
                     Operation::Truth { value, of } => Operation::Truth { value: map(value)?, of },

@@ -133,12 +133,42 @@ impl Shapes<'_, '_> {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 known.add(self.named(name)?, alias.as_ref(), own)
             }
+            ast::TableFactor::Table { name, alias, args: Some(ast::TableFunctionArgs { args, settings: None }), with_ordinality: false, .. } => {
+                let own = names_of(name)?.pop().unwrap_or_default();
+                let data_type = self.series(&own, args)?;
+                // A function's one column has the name of its table.
+                let column = alias.as_ref().map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
+                known.add(vec![(column, data_type)], alias.as_ref(), own)
+            }
             ast::TableFactor::Derived { subquery, alias, .. } => {
                 let columns = self.query(subquery)?;
                 known.add(columns, alias.as_ref(), String::new())
             }
             ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.tables(table_with_joins, known),
             _ => Err(unfollowed("this kind of FROM item")),
+        }
+    }
+
+    /// The type of GENERATE_SERIES of constants.
+    fn series(&self, name: &str, arguments: &[ast::FunctionArg]) -> Result<Type, Refusal> {
+        if name != "generate_series" {
+            return Err(unfollowed("this function's rows"));
+        }
+        let scope = Scope::default();
+        let expressions = self.expressions(&scope, &[]);
+        let mut types = Vec::new();
+        for argument in arguments {
+            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return Err(unfollowed("this function's rows")) };
+            types.push(expressions.value(expr)?.data_type);
+        }
+        let of = |known: &[Type]| types.iter().all(|t| known.contains(t));
+        match types.as_slice() {
+            [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4]) => Ok(Type::Int4),
+            [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4, Type::Int8]) => Ok(Type::Int8),
+            [Type::Timestamp, Type::Timestamp, Type::Interval] => Ok(Type::Timestamp),
+            // Dates are taken as instants of the session's time zone, as in PostgreSQL.
+            [Type::Date | Type::Timestamptz, Type::Date | Type::Timestamptz, Type::Interval] => Ok(Type::Timestamptz),
+            _ => Err(unfollowed("generate_series() of these types")),
         }
     }
 

@@ -7,7 +7,7 @@ use super::aggregate::{aggregate, aggregate_name};
 use super::catalogue::Function;
 use super::cut::is_distinct_rows;
 use super::expression::Expressions;
-use super::operation::{Aggregate, Operation};
+use super::operation::{Aggregate, Moment, Operation};
 use super::query::item_expr;
 use super::ranked::Window;
 use super::scope::{Named, Scope, name_of, names_of};
@@ -44,7 +44,7 @@ impl Resolver<'_> {
             let relation = computing(relation, items);
             return Ok(if is_distinct { (distinct(relation, &named), named) } else { (relation, named) });
         }
-        let (relation, named) = self.grouped(select, relation, place)?;
+        let (relation, named) = self.grouped(select, relation, place, &[])?;
         match &select.distinct {
             None | Some(ast::Distinct::All) => Ok((relation, named)),
             Some(ast::Distinct::Distinct) => Ok((distinct(relation, &named), named)),
@@ -52,14 +52,21 @@ impl Resolver<'_> {
         }
     }
 
-    fn grouped(&mut self, select: &ast::Select, relation: Relation, place: Place<'_>) -> Result<(Relation, Vec<Named>), Refusal> {
+    /// One row for each group. The columns `tied` to a query around are keys beside those of GROUP BY.
+    pub(super) fn grouped(
+        &mut self,
+        select: &ast::Select,
+        relation: Relation,
+        place: Place<'_>,
+        tied: &[ColumnId],
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
         let scope = place.scope;
         let mut grouping = Grouping::default();
         let mut computed = Computed::new();
         let mut given = Given::default();
         self.subqueries_below(select, place, &mut given)?;
         let (keys, sets) = self.keys(select, scope, &given)?;
-        if !sets.is_empty() {
+        if !sets.keys.is_empty() || !sets.written.is_empty() {
             return Err(Refusal::unsupported("GROUPING SETS, ROLLUP or CUBE within the rows of one unit"));
         }
         for key in keys {
@@ -72,6 +79,11 @@ impl Resolver<'_> {
                 }
             };
             grouping.keys.push((key.expr, id));
+        }
+        for id in tied {
+            if grouping.keys.iter().all(|(_, key)| key != id) {
+                grouping.keys.push((self.column_expr(*id), *id));
+            }
         }
         let exprs: Vec<&ast::Expr> = select.projection.iter().filter_map(item_expr).chain(&select.having).collect();
         let input = computing(given.below(relation), computed);
@@ -293,11 +305,12 @@ pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refus
     let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
     let numeric = Type::Numeric(None);
     let (operation, data_type) = match operation {
-        Operation::Sum(argument) if argument.data_type == Type::Float4 => {
+        Operation::Sum(argument) | Operation::Unlike { value: argument, moment: Moment::Sum } if argument.data_type == Type::Float4 => {
             return Err(Refusal::unsupported(format!("{name}() of type real within one group of rows")).hint("Cast the value to double precision."));
         }
         Operation::Sum(value) if is_float(&value) => (Operation::Sum(value.cast(numeric.clone())), numeric),
         Operation::Average(value) if is_float(&value) => (Operation::Average(value.cast(numeric.clone())), numeric),
+        Operation::Unlike { value, moment } if is_float(&value) => (Operation::Unlike { value: value.cast(numeric.clone()), moment }, numeric),
         Operation::Variance { value, kind } if is_float(&value) => (Operation::Variance { value: value.cast(numeric.clone()), kind }, numeric),
         Operation::Quantile { .. } | Operation::Mode(_) | Operation::Paired { .. } => {
             return Err(Refusal::unsupported(format!("{name}() within one group of rows"))
@@ -307,6 +320,7 @@ pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refus
             (other, data_type)
         }
         other @ (Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. }) => (other, data_type),
+        other @ Operation::Unlike { .. } => (other, data_type),
     };
     Ok(Aggregate { operation, filter, data_type })
 }

@@ -8,14 +8,14 @@ use super::Resolver;
 use super::aggregate::aggregate_name;
 use super::catalogue::Function;
 use super::cut::group_expression;
-use super::expression::{Expressions, compare};
+use super::expression::Expressions;
+use super::membership::not;
 use super::middle::Subqueries;
 use super::query::{Environment, is_aggregated, item_expr};
 use super::scope::Scope;
 use super::step::{Grouping, computing, made};
 use super::tree::{ColumnId, Expr, JoinKind, Node, Relation};
 use crate::catalog::Type;
-use crate::policy::{Protection, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Parts of expressions that were resolved before them, by their place in the text, and what they ask of the relation below.
@@ -39,6 +39,11 @@ impl Given {
             computed.push((id, grouping.regrouped(expr, resolver)?));
         }
         Ok(Self { resolved: self.resolved, joined, computed })
+    }
+
+    /// Rows of which the row around finds at most one.
+    pub(super) fn join(&mut self, relation: Relation, on: Option<Expr>) {
+        self.joined.push((relation, on));
     }
 
     /// The relation with the rows of scalar subqueries joined in, and the memberships computed.
@@ -181,31 +186,8 @@ impl Search<'_, '_, '_> {
         Ok(Some(Expr::column(id, Type::Bool)))
     }
 
-    /// `subject [NOT] IN (subquery)`.
     fn membership(&mut self, subject: &ast::Expr, query: &ast::Query, negated: bool) -> Result<Expr, Refusal> {
-        let place = self.place;
-        let subjects = match unnested(subject) {
-            ast::Expr::Tuple(items) => items.iter().collect(),
-            _ => vec![subject],
-        };
-        let expressions = self.resolver.expressions_at(place, self.given);
-        let subjects = subjects.into_iter().map(|e| expressions.value(e)).collect::<Result<Vec<_>, _>>()?;
-        let (found, items) = self.resolver.exists(query, &subjects, place)?;
-        if !negated {
-            return Ok(found);
-        }
-        self.resolver.check_never_null(&items, &found)?;
-        let found = not(found);
-        let [subject] = subjects.as_slice() else { return Err(Refusal::unsupported("NOT IN of a row value").hint("Write NOT EXISTS instead.")) };
-        if !place.is_extended && !self.resolver.may_be_null(subject) {
-            return Ok(found);
-        }
-        // NULL is in no set, and not in the empty set alone.
-        let (any, _) = self.resolver.exists(query, &[], place)?;
-        let unknown =
-            Expr { node: Node::Case { branches: vec![(any, truth(None))], otherwise: Some(Box::new(truth(Some(true)))) }, data_type: Type::Bool };
-        let is_null = Expr::call(Function::IsNull, vec![subject.clone()], Type::Bool);
-        Ok(Expr { node: Node::Case { branches: vec![(is_null, unknown)], otherwise: Some(Box::new(found)) }, data_type: Type::Bool })
+        self.resolver.membership(subject, query, negated, self.place, self.given)
     }
 }
 
@@ -241,34 +223,8 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// A row of the subquery exists, whose items equal the subjects; with the items.
-    fn exists(&mut self, query: &ast::Query, subjects: &[Expr], place: Place<'_>) -> Result<(Expr, Vec<Expr>), Refusal> {
-        let (relation, mut conditions, items) = match plain_select(query).filter(|select| !is_aggregated(select)) {
-            Some(select) => {
-                let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
-                let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
-                let inner = self.correlated(select, &environment, place)?;
-                let items = if subjects.is_empty() { Vec::new() } else { self.items_of(select, &inner)? };
-                (inner.relation, inner.across, items)
-            }
-            None => {
-                let (relation, named) = self.rows_query(query, place.environment)?;
-                (relation, Vec::new(), named.iter().map(|c| self.column_expr(c.id)).collect())
-            }
-        };
-        if !subjects.is_empty() && items.len() != subjects.len() {
-            let than = if items.len() > subjects.len() { "many" } else { "few" };
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, format!("subquery has too {than} columns")));
-        }
-        for (subject, item) in subjects.iter().zip(&items) {
-            conditions.push(compare(Function::Equal, subject.clone(), item.clone(), "IN")?);
-        }
-        let node = Node::Exists { relation: Box::new(relation), condition: Expr::and(conditions).map(Box::new) };
-        Ok((Expr { node, data_type: Type::Bool }, items))
-    }
-
     /// FROM and WHERE of a subquery.
-    fn correlated(&mut self, select: &ast::Select, environment: &Environment, around: Place<'_>) -> Result<Inner, Refusal> {
+    pub(super) fn correlated(&mut self, select: &ast::Select, environment: &Environment, around: Place<'_>) -> Result<Inner, Refusal> {
         super::open::check_select(select)?;
         let (relation, scope) = self.rows_from(select, environment)?;
         let outer: Vec<Scope> = std::iter::once(around.scope).chain(around.outer).cloned().collect();
@@ -277,7 +233,7 @@ impl Resolver<'_> {
         Ok(Inner { relation, scope, outer, across })
     }
 
-    fn items_of(&self, select: &ast::Select, inner: &Inner) -> Result<Vec<Expr>, Refusal> {
+    pub(super) fn items_of(&self, select: &ast::Select, inner: &Inner) -> Result<Vec<Expr>, Refusal> {
         let expressions = Expressions { outer: &inner.outer, ..self.expressions(&inner.scope) };
         let mut items = Vec::new();
         for item in &select.projection {
@@ -325,6 +281,9 @@ impl Resolver<'_> {
             return Err(refused());
         }
         let (_, environment) = self.open_with(query.with.as_ref(), around.environment)?;
+        if let Some(value) = self.joined_groups(select, &environment, around, given)? {
+            return Ok(value);
+        }
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
         let [item] = select.projection.as_slice() else { return Err(refused()) };
         let item = item_expr(item).ok_or_else(refused)?;
@@ -355,9 +314,26 @@ impl Resolver<'_> {
     fn joined_aggregate(&mut self, item: &ast::Expr, inner: Inner, environment: &Environment, given: &mut Given) -> Result<Expr, Refusal> {
         let Inner { relation, scope, outer, across } = inner;
         let own = relation.made_at_any_depth();
+        let Ties { computed, keys, on } = self.ties(across, &own)?;
+        let place = Place { scope: &scope, outer: &outer, environment, is_extended: false };
+        let mut grouping = Grouping::default();
+        let mut aggregated = Given::default();
+        self.subqueries_in(item, place, Which::Arguments, &mut aggregated)?;
+        self.aggregates_in(item, place, &mut grouping, &mut aggregated)?;
+        let input = computing(aggregated.below(relation), computed);
+        let value = self.expressions_at(place, &aggregated).value(item)?;
+        let value = grouping.regrouped(value, self)?;
+        let value = grouping.without_rows(value);
+        let group = Relation::Group { input: Box::new(input), keys, aggregates: grouping.aggregates };
+        given.joined.push((group, Expr::and(on)));
+        Ok(value)
+    }
+
+    /// The conditions that tie rows to the row around, as equalities with columns of their own side.
+    pub(super) fn ties(&mut self, across: Vec<Expr>, own: &[ColumnId]) -> Result<Ties, Refusal> {
         let (mut computed, mut keys, mut on) = (Vec::new(), Vec::new(), Vec::new());
         for condition in across {
-            let (key, other) = equality(&condition, &own).ok_or_else(|| {
+            let (key, other) = equality(&condition, own).ok_or_else(|| {
                 Refusal::unsupported("a subquery tied to the row around it by anything but equalities")
                     .hint("Join the tables in FROM and group instead.")
             })?;
@@ -374,18 +350,7 @@ impl Resolver<'_> {
                 keys.push(id);
             }
         }
-        let place = Place { scope: &scope, outer: &outer, environment, is_extended: false };
-        let mut grouping = Grouping::default();
-        let mut aggregated = Given::default();
-        self.subqueries_in(item, place, Which::Arguments, &mut aggregated)?;
-        self.aggregates_in(item, place, &mut grouping, &mut aggregated)?;
-        let input = computing(aggregated.below(relation), computed);
-        let value = self.expressions_at(place, &aggregated).value(item)?;
-        let value = grouping.regrouped(value, self)?;
-        let value = grouping.without_rows(value);
-        let group = Relation::Group { input: Box::new(input), keys, aggregates: grouping.aggregates };
-        given.joined.push((group, Expr::and(on)));
-        Ok(value)
+        Ok(Ties { computed, keys, on })
     }
 
     /// Every column of a unique key of the one table is equated with the row around.
@@ -398,41 +363,24 @@ impl Resolver<'_> {
             key.columns.iter().all(|name| table.columns.iter().position(|c| &c.name == name).is_some_and(|at| tied.contains(&scan.columns[at])))
         })
     }
+}
 
-    /// NOT IN is NOT EXISTS only over items that are never NULL.
-    fn check_never_null(&self, items: &[Expr], found: &Expr) -> Result<(), Refusal> {
-        let is_extended = match &found.node {
-            Node::Exists { relation, condition: _ } => relation.is_extended(),
-            _ => true,
-        };
-        match items {
-            [item] if !is_extended && !self.may_be_null(item) => Ok(()),
-            _ => Err(Refusal::unsupported("NOT IN over a column that may be NULL")
-                .detail("One NULL in the subquery would make the condition unknown for every row.")
-                .hint("Write NOT EXISTS (SELECT … WHERE …) instead.")),
-        }
-    }
-
-    /// False for a column that is NOT NULL in its table, or that is the unit or the key that leads to it: rows of nobody are left out at the scan.
-    fn may_be_null(&self, expr: &Expr) -> bool {
-        let Some(id) = expr.as_column() else { return expr.as_literal().is_none() };
-        let info = &self.columns[id.0 as usize];
-        let leads = info.origin.is_some_and(|(table, _)| match &self.policy.tables[table.0].protection {
-            Protection::Private(unit) => unit.path.first().map_or(&unit.column, |step| &step.column) == &info.name,
-            Protection::Public => false,
-        });
-        info.nullable && !leads
-    }
+/// Equalities between columns of a subquery and the row around it.
+pub(super) struct Ties {
+    /// Own sides that are no columns yet.
+    pub(super) computed: Vec<(ColumnId, Expr)>,
+    pub(super) keys: Vec<ColumnId>,
+    pub(super) on: Vec<Expr>,
 }
 
 /// FROM and WHERE of a subquery.
-struct Inner {
-    relation: Relation,
-    scope: Scope,
+pub(super) struct Inner {
+    pub(super) relation: Relation,
+    pub(super) scope: Scope,
     /// Of the queries around it, the nearest first.
-    outer: Vec<Scope>,
+    pub(super) outer: Vec<Scope>,
     /// Conditions that also read the queries around it.
-    across: Vec<Expr>,
+    pub(super) across: Vec<Expr>,
 }
 
 /// The sides of an equality between an expression of `own` columns alone and one without any: own side first.
@@ -449,7 +397,7 @@ fn equality<'e>(condition: &'e Expr, own: &[ColumnId]) -> Option<(&'e Expr, &'e 
 }
 
 /// The one SELECT of a query that neither sorts nor cuts its rows in a way that matters here.
-fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
+pub(super) fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
     let ast::Query { with: _, body, order_by: _, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } = query;
     let extras = for_clause.is_some() || settings.is_some() || format_clause.is_some() || !pipe_operators.is_empty() || !locks.is_empty();
     match body.as_ref() {
@@ -459,17 +407,9 @@ fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
     }
 }
 
-fn unnested(expr: &ast::Expr) -> &ast::Expr {
+pub(super) fn unnested(expr: &ast::Expr) -> &ast::Expr {
     match expr {
         ast::Expr::Nested(inner) => unnested(inner),
         other => other,
     }
-}
-
-fn not(expr: Expr) -> Expr {
-    Expr::call(Function::Not, vec![expr], Type::Bool)
-}
-
-fn truth(value: Option<bool>) -> Expr {
-    Expr::literal(value.map(Scalar::Bool), Type::Bool)
 }

@@ -66,7 +66,7 @@ impl Resolver<'_> {
                     .hint("ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE and aggregates are answered within one unit's rows."));
             }
             let found = aggregate(&over_rows, &expressions)?;
-            if matches!(found.operation, Operation::Distinct(_)) {
+            if matches!(found.operation, Operation::Distinct(_) | Operation::Unlike { .. }) {
                 return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "DISTINCT is not implemented for window functions"));
             }
             let result = found.data_type.clone();

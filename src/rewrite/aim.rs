@@ -46,7 +46,7 @@ fn measures_of(output: &Output) -> Vec<usize> {
         Output::Dispersion { count, sum, squares, range: _, kind: _ } => vec![*count, *sum, *squares],
         Output::Joint { count, y, x, products, kind: _ } => vec![*count, y.sum, y.squares, x.sum, x.squares, *products],
         Output::Truth { count, of: _ } => vec![*count],
-        Output::Part { .. } => Vec::new(),
+        Output::Part { .. } | Output::Unlike { .. } => Vec::new(),
     }
 }
 

@@ -25,6 +25,10 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
             KeyRule::Threshold => format!("  Key {text}: shown where enough units have it"),
         });
     }
+    for tuples in &release.tuples {
+        let names: Vec<&str> = tuples.keys.iter().map(|at| release.key_texts[*at].as_str()).collect();
+        lines.push(format!("  Keys {}: together {} combinations, those of the public table's rows", names.join(", "), tuples.rows.len()));
+    }
     if !release.sets.is_empty() {
         let set = |set: &Vec<usize>| format!("({})", set.iter().map(|at| release.key_texts[*at].as_str()).collect::<Vec<_>>().join(", "));
         let sets: Vec<String> = release.sets.iter().map(set).collect();

@@ -50,6 +50,6 @@ pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
 }
 
 /// What one unit of a product's coordinate stands for.
-pub(super) fn product_step(y: &Lattice, x: &Lattice) -> f64 {
+pub fn product_step(y: &Lattice, x: &Lattice) -> f64 {
     y.divisor_with(x) as f64 * y.step.size() * x.step.size() / 4.0
 }

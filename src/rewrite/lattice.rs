@@ -52,7 +52,10 @@ impl Lattice {
                 Step::Binary(finest.clamp(-1000.0, 1000.0) as i32 - 1)
             }
         };
-        let (lower, upper) = step.span(bounds, &expr.data_type);
+        let span = |bounds: Interval| step.span(bounds, &expr.data_type);
+        // Narrower than a lattice unit: as a point.
+        let bounds = if span(bounds).0 < span(bounds).1 { bounds } else { Interval::new(bounds.lo, bounds.hi + step.size()) };
+        let (lower, upper) = span(bounds);
         if lower >= upper {
             return Err(Refusal::unsupported("a sum over so narrow a range").hint("Widen the bounds of the value."));
         }

@@ -125,9 +125,7 @@ impl Levels<'_> {
             }
             Partial::Lacks { filter, value, lattice } => {
                 let distance = integer(value, lattice, true, expressions)?;
-                let most = sql::number(&(u128::from(lattice.spread()).pow(2)).to_string());
-                let lacks = sql::binary(most, B::Minus, sql::binary(distance.clone(), B::Multiply, distance));
-                self.summed_over(divided(lacks, lattice.divisor_with(lattice)), coordinate, filter.as_ref(), expressions)
+                self.summed_over(lacks(distance, lattice), coordinate, filter.as_ref(), expressions)
             }
             Partial::Products { filter, y: (y, y_lattice), x: (x, x_lattice) } => {
                 let product = sql::binary(integer(y, y_lattice, true, expressions)?, B::Multiply, integer(x, x_lattice, true, expressions)?);
@@ -225,6 +223,13 @@ pub(super) fn integer(value: &Expr, lattice: &Lattice, centred: bool, expression
     }
     let doubled = sql::binary(sql::number("2"), B::Multiply, integer);
     Ok(sql::binary(doubled, B::Minus, sql::number(&lattice.centre_twice().to_string())))
+}
+
+/// What the square of a centred integer lacks to the most it can be.
+pub(super) fn lacks(distance: ast::Expr, lattice: &Lattice) -> ast::Expr {
+    let most = sql::number(&(u128::from(lattice.spread()).pow(2)).to_string());
+    let lacks = sql::binary(most, B::Minus, sql::binary(distance.clone(), B::Multiply, distance));
+    divided(lacks, lattice.divisor_with(lattice))
 }
 
 /// Integer division towards zero, which keeps a product's bound.

@@ -32,16 +32,16 @@ use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
 pub use describe::{CAUTION, part_noise};
-pub use deviation::{measure_deviation, measure_noise};
+pub use deviation::{measure_deviation, measure_noise, product_step};
 pub use grid::Candidates;
 pub use ground::key_text;
 pub use lattice::{Lattice, Step};
 pub use part::Part;
 pub use partials::{Centred, Count, Measure, Output, Partial};
-pub use parts::{Halving, PartKind, PartPlan, Question, Subject, Target, ratio_of};
+pub use parts::{Degree, Halving, PartKind, PartPlan, Question, Subject, Target, ratio_of};
 pub use price::{Price, Terms};
 
-use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage};
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
 use crate::catalog::Type;
 use crate::mechanism::Loss;
 use crate::policy::{Policy, ViewKind};
@@ -124,6 +124,7 @@ pub struct ReleasePlan {
     /// What the statement's parameters `$1`, `$2`, … are: a middle query and one of its columns, all its values as an array of texts.
     constants: Vec<(usize, usize)>,
     keys: Vec<(Type, KeyRule)>,
+    tuples: Vec<Tuples>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     sets: Vec<Vec<usize>>,
     coordinates: Vec<Partial>,
@@ -153,6 +154,11 @@ impl ReleasePlan {
 
     pub fn keys(&self) -> &[(Type, KeyRule)] {
         &self.keys
+    }
+
+    /// Keys whose listed values occur in these combinations alone.
+    pub fn tuples(&self) -> &[Tuples] {
+        &self.tuples
     }
 
     pub fn sets(&self) -> &[Vec<usize>] {
@@ -295,6 +301,7 @@ fn rewrite_release(
         sql: None,
         constants: Vec::new(),
         keys,
+        tuples: release.tuples.clone(),
         sets: release.sets.clone(),
         coordinates,
         refined: !release.one_row_per_unit,
@@ -407,7 +414,7 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
         digest.update([0]);
         release.statements().iter().for_each(|sql| digest.update(sql.as_bytes()));
         release.parts.iter().for_each(|part| digest.update(format!("{:?}{:?}", part.question, part.kind).as_bytes()));
-        digest.update(format!("{:?}{:?}{:?}{:?}", release.constants, release.keys, release.sets, release.price).as_bytes());
+        digest.update(format!("{:?}{:?}{:?}{:?}{:?}", release.constants, release.keys, release.tuples, release.sets, release.price).as_bytes());
     }
     digest.finalize().into()
 }
@@ -422,7 +429,7 @@ fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, price: &Price) -
     digest.update(sql.as_bytes());
     let Lineage { rows_per_unit, .. } = &release.lineage;
     let bounded = (rows_per_unit, release.one_row_per_unit, release.one_row_per_group, price.groups_per_unit);
-    digest.update(format!("{:?} {:?} {:?} {bounded:?} {:?}", plan.keys, plan.sets, plan.measures, plan.parts).as_bytes());
+    digest.update(format!("{:?} {:?} {:?} {:?} {bounded:?} {:?}", plan.keys, plan.tuples, plan.sets, plan.measures, plan.parts).as_bytes());
     Ok(digest.finalize().into())
 }
 

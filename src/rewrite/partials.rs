@@ -6,7 +6,7 @@ use super::parts::{Question, Questions};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, Dispersion, Joint, inline};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{ColumnInfo, Expr, Quantifier};
+use crate::resolve::{ColumnInfo, Expr, Moment, Quantifier};
 
 /// What one coordinate adds up over the rows of a unit in a group.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +89,13 @@ pub enum Output {
         count: usize,
         of: Quantifier,
     },
-    /// What a part counts, or some of what it chooses.
+    /// Of a part's unlike values, which lie within the range.
+    Unlike {
+        part: usize,
+        range: Interval,
+        moment: Moment,
+    },
+    /// What a part counts or sums, or some of what it chooses.
     Part {
         part: usize,
         draws: Vec<usize>,
@@ -195,7 +201,7 @@ impl Partials {
                 let count = self.rows_of(filter, all);
                 Output::Truth { count: self.measure(Measure::Count(count)), of: *of }
             }
-            BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => {
+            BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => {
                 return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "an aggregate of a part has no coordinates"));
             }
         })
@@ -287,7 +293,8 @@ fn counts_every_row(filter: &Option<Expr>, value: &Expr, all: &[BoundedAggregate
             argument != value
         }
         BoundedOperation::Count { .. } | BoundedOperation::CountUnits | BoundedOperation::Sum { .. } => false,
-        BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
     })
 }
 
@@ -298,7 +305,8 @@ fn averaged(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bo
         }
         BoundedOperation::CountRows | BoundedOperation::CountUnits | BoundedOperation::Truth(_) => false,
         BoundedOperation::Count { .. } | BoundedOperation::Sum { .. } => false,
-        BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
     })
 }
 
@@ -311,6 +319,7 @@ fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregat
         BoundedOperation::Dispersion { argument, range: _, nullable, kind: _ } => *nullable && argument == value,
         BoundedOperation::CountRows | BoundedOperation::Count { .. } | BoundedOperation::CountUnits => false,
         BoundedOperation::Joint { .. } | BoundedOperation::Truth(_) => false,
-        BoundedOperation::Distinct { .. } | BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
+        BoundedOperation::Distinct { .. } | BoundedOperation::Unlike { .. } => false,
+        BoundedOperation::Ranked { .. } | BoundedOperation::Mode { .. } => false,
     })
 }

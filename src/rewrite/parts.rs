@@ -1,6 +1,6 @@
 //! Aggregates that are no sums: unlike values, and values chosen from a grid or a list. Each has a statement of its own, and noise of its own.
 //!
-//! One unit's influence is bounded over all groups together: COUNT(DISTINCT …) keeps at most so many of its (group, value) pairs, in hash order; for chosen values
+//! One unit's influence is bounded over all groups together: aggregates of DISTINCT values keep at most so many of its (group, value) pairs, in hash order; for chosen values
 //! each row has a weight, and a unit with more rows than the policy's bound has all of them scaled down.
 
 use num_bigint::BigUint;
@@ -9,15 +9,16 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::expression::Expressions;
 use super::grid::{Candidates, Grid};
 use super::ground::{Ground, canonical};
-use super::levels::{collated, hash_of, positions};
-use super::partials::Output;
+use super::lattice::Lattice;
+use super::levels::{collated, hash_of, integer, lacks, positions};
+use super::partials::{Mask, Output, Partial};
 use super::rolled::{group_columns, over_sets};
 use super::sql;
-use crate::analyze::{AnalyzedRelease, BoundedOperation, KeyRule, Ranks};
+use crate::analyze::{AnalyzedRelease, BoundedOperation, KeyRule, Ranks, inline};
 use crate::catalog::Type;
 use crate::mechanism::{Calibrated, Exponential, Loss};
 use crate::refusal::Refusal;
-use crate::resolve::{ColumnInfo, Distinct, End, Expr, Fractions};
+use crate::resolve::{ColumnInfo, Distinct, End, Expr, Fractions, Moment};
 
 /// What a whole row weighs, where rows may be scaled down.
 pub const ROW_WEIGHT: u64 = 1 << 16;
@@ -33,8 +34,69 @@ pub struct Question {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
-    Distinct { values: Distinct, per_unit_max: u64 },
-    Value { value: Expr, candidates: Candidates },
+    /// Unlike values: how many, and what is added up of them beside that.
+    Distinct {
+        values: Distinct,
+        per_unit_max: u64,
+        degree: Degree,
+    },
+    Value {
+        value: Expr,
+        candidates: Candidates,
+    },
+}
+
+/// Powers of unlike values that are added up, about the middle of the lattice. Columns: the count; of a sum the sum too; of squares also the sum of distances from the
+/// middle and that of their squares.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Degree {
+    Count,
+    Sum(Lattice),
+    Squares(Lattice),
+}
+
+impl Degree {
+    pub const SUM: usize = 1;
+    pub const CENTRED: usize = 2;
+    pub const SQUARES: usize = 3;
+
+    pub fn lattice(&self) -> Option<&Lattice> {
+        match self {
+            Self::Count => None,
+            Self::Sum(lattice) | Self::Squares(lattice) => Some(lattice),
+        }
+    }
+
+    /// Columns that it gives each group.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Count => 1,
+            Self::Sum(_) => 2,
+            Self::Squares(_) => 4,
+        }
+    }
+
+    /// What one value adds to the statement's integers, each with a noise of its own.
+    pub fn coordinates(&self, value: &Expr) -> Vec<Partial> {
+        let count = Partial::Rows { mask: Mask { filter: None, not_null: None } };
+        let sum = |lattice: &Lattice| Partial::Values { filter: None, value: value.clone(), lattice: lattice.clone(), centred: true };
+        match self {
+            Self::Count => vec![count],
+            Self::Sum(lattice) => vec![count, sum(lattice)],
+            Self::Squares(lattice) => {
+                vec![count, sum(lattice), Partial::Lacks { filter: None, value: value.clone(), lattice: lattice.clone() }]
+            }
+        }
+    }
+
+    /// Gives what the other does, too.
+    fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Count) => true,
+            (Self::Sum(a) | Self::Squares(a), Self::Sum(b)) | (Self::Squares(a), Self::Squares(b)) => a == b,
+            (Self::Count, Self::Sum(_) | Self::Squares(_)) | (Self::Sum(_), Self::Squares(_)) => false,
+        }
+    }
 }
 
 /// Which candidate is wanted.
@@ -130,8 +192,9 @@ impl PartPlan {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum PartKind {
-    /// A count in each group; one unit moves all counts together by at most `clip` (so in L2).
-    Count { calibrated: Calibrated, clip: BigUint },
+    /// A count in each group, and perhaps a sum beside it, each times its weight; one unit moves all of them together by at most `clip` (in L2 under Gaussian
+    /// noise, in L1 under Laplace).
+    Count { calibrated: Vec<Calibrated>, weights: Vec<BigUint>, clip: BigUint },
     /// One draw for each target, but for fractions that are chosen together where there is a `halving`; one unit adds at most `weight_max` to all weights together, a row
     /// that is not scaled down `row_weight`.
     Choice { draws: Vec<Exponential>, halving: Option<Halving>, weight_max: u64, row_weight: u64 },
@@ -155,7 +218,18 @@ impl Questions {
     ) -> Result<Option<Output>, Refusal> {
         let (subject, targets, is_array) = match operation {
             BoundedOperation::Distinct { values, per_unit_max } => {
-                (Subject::Distinct { values: values.clone(), per_unit_max: *per_unit_max }, Vec::new(), false)
+                let part = self.unlike(values.clone(), filter, *per_unit_max, Degree::Count);
+                return Ok(Some(Output::Part { part, draws: Vec::new(), is_array: false }));
+            }
+            BoundedOperation::Unlike { argument, range, per_unit_max, moment } => {
+                let lattice = Lattice::new(&inline(argument, &release.computed), *range, columns)?;
+                let range = lattice.ends();
+                let degree = match moment {
+                    Moment::Sum | Moment::Mean => Degree::Sum(lattice),
+                    Moment::Spread(_) => Degree::Squares(lattice),
+                };
+                let part = self.unlike(Distinct::Value(argument.clone()), filter, *per_unit_max, degree);
+                return Ok(Some(Output::Unlike { part, range, moment: *moment }));
             }
             BoundedOperation::Ranked { argument, range, ranks } => {
                 let candidates = Candidates::Grid(Grid::new(argument, *range, release, columns)?);
@@ -193,6 +267,23 @@ impl Questions {
             .collect();
         Ok(Some(Output::Part { part, draws, is_array }))
     }
+
+    /// The question of these unlike values; one that asks less so far asks this too from now on.
+    fn unlike(&mut self, values: Distinct, filter: &Option<Expr>, per_unit_max: u64, degree: Degree) -> usize {
+        for (part, question) in self.0.iter_mut().enumerate() {
+            if let Subject::Distinct { values: known, per_unit_max: most, degree: asked } = &mut question.subject
+                && (question.filter == *filter && *known == values && *most == per_unit_max)
+                && (asked.includes(&degree) || degree.includes(asked))
+            {
+                if degree.includes(asked) {
+                    *asked = degree;
+                }
+                return part;
+            }
+        }
+        self.0.push(Question { filter: filter.clone(), subject: Subject::Distinct { values, per_unit_max, degree }, targets: Vec::new() });
+        self.0.len() - 1
+    }
 }
 
 impl Question {
@@ -207,7 +298,10 @@ impl Question {
 
     /// Columns that it gives each group.
     pub fn width(&self) -> usize {
-        self.targets.len().max(1)
+        match &self.subject {
+            Subject::Distinct { values: _, per_unit_max: _, degree } => degree.width(),
+            Subject::Value { .. } => self.targets.len(),
+        }
     }
 
     /// Most that one unit weighs: (group, value) pairs of all keys for a count, weights over all groups and grouping sets together for choices.
@@ -215,7 +309,7 @@ impl Question {
         let rows = release.lineage.rows_per_unit.clamp(1, 1 << 32);
         match &self.subject {
             Subject::Distinct { .. } if release.one_row_per_unit => 1,
-            Subject::Distinct { values: _, per_unit_max } => *per_unit_max,
+            Subject::Distinct { values: _, per_unit_max, degree: _ } => *per_unit_max,
             Subject::Value { .. } => {
                 let sets = release.grouped().len() as u64;
                 if release.one_row_per_unit { sets } else { rows * ROW_WEIGHT * sets }
@@ -231,11 +325,12 @@ impl Question {
             conditions.push(sql::nested(expressions.condition(filter)?));
         }
         let values = match &self.subject {
-            Subject::Distinct { values: Distinct::Value(value), per_unit_max: _ } => {
+            Subject::Distinct { values: Distinct::Value(value), per_unit_max: _, degree } => {
                 conditions.push(sql::is_not_null(expressions.presence(value)?));
-                vec![counted(value, &expressions)?]
+                let integer = degree.lattice().map(|lattice| integer(value, lattice, true, &expressions)).transpose()?;
+                std::iter::once(counted(value, &expressions)?).chain(integer).collect()
             }
-            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _ } => {
+            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _, degree: _ } => {
                 values.iter().map(|value| counted(value, &expressions)).collect::<Result<_, _>>()?
             }
             Subject::Value { value, candidates } => {
@@ -244,14 +339,22 @@ impl Question {
             }
         };
         let types = match &self.subject {
-            Subject::Distinct { values: Distinct::Value(value), per_unit_max: _ } | Subject::Value { value, candidates: _ } => {
-                vec![value.data_type.clone()]
+            Subject::Distinct { values: Distinct::Value(value), per_unit_max: _, degree } => {
+                std::iter::once(value.data_type.clone()).chain(degree.lattice().map(|_| Type::Int8)).collect()
             }
-            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _ } => values.iter().map(|v| v.data_type.clone()).collect(),
+            Subject::Value { value, candidates: _ } => vec![value.data_type.clone()],
+            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _, degree: _ } => values.iter().map(|v| v.data_type.clone()).collect(),
         };
         let rows = Rows { release, ground: &ground, condition: sql::all(conditions), values, types };
         Ok(match &self.subject {
-            Subject::Distinct { .. } => rows.distinct(self.unit_max(release)),
+            // NULL is one more row, but no value.
+            Subject::Distinct { values: Distinct::Row(values), per_unit_max: _, degree: Degree::Count } if values.len() == 1 => {
+                rows.row_count(self.unit_max(release))
+            }
+            Subject::Distinct { values: _, per_unit_max: _, degree: Degree::Count } => rows.counted(self.unit_max(release)),
+            Subject::Distinct { values: _, per_unit_max: _, degree: degree @ (Degree::Sum(_) | Degree::Squares(_)) } => {
+                rows.summed(self.unit_max(release), degree)
+            }
             Subject::Value { .. } => rows.weighed(release.lineage.rows_per_unit.clamp(1, 1 << 32)),
         })
     }
@@ -299,7 +402,52 @@ impl Rows<'_> {
         names.into_iter().map(|name| ast::SelectItem::UnnamedExpr(sql::bare(&name))).collect()
     }
 
-    /// Unlike values in each group, of each unit the first `limit` by hash.
+    /// The number of unlike values in each group.
+    fn counted(&self, limit: u64) -> ast::Query {
+        let from = self.distinct(limit);
+        let subject = match self.subjects().as_slice() {
+            [one] => sql::bare(one),
+            many => ast::Expr::Tuple(many.iter().map(|name| sql::bare(name)).collect()),
+        };
+        let groups = group_columns(self.release);
+        let mut projection = self.shown(groups.clone());
+        projection.push(sql::aliased(sql::cast(sql::distinct(sql::aggregate("count", Some(subject), None)), &Type::Text), "v0"));
+        let keys = groups.iter().map(|name| sql::column("s", name)).collect();
+        sql::select(projection, vec![sql::tables(sql::derived(from, "s"))], None, keys)
+    }
+
+    /// The number of unlike rows in each group.
+    fn row_count(&self, limit: u64) -> ast::Query {
+        let groups = group_columns(self.release);
+        let mut projection = self.shown(groups.clone());
+        projection.push(sql::aliased(sql::cast(sql::aggregate("count", None, None), &Type::Text), "v0"));
+        let keys = groups.iter().map(|name| sql::column("d", name)).collect();
+        sql::select(projection, vec![sql::tables(sql::derived(self.unlike(limit), "d"))], None, keys)
+    }
+
+    /// Each group's unlike values, once each.
+    fn unlike(&self, limit: u64) -> ast::Query {
+        let names: Vec<String> = group_columns(self.release).into_iter().chain(self.subjects()).collect();
+        let all = vec![sql::tables(sql::derived(self.distinct(limit), "s"))];
+        sql::select(Self::plain(names.clone()), all, None, positions(1, names.len()))
+    }
+
+    /// The number of unlike values in each group, and sums of their integers, which are functions of the values.
+    fn summed(&self, limit: u64, degree: &Degree) -> ast::Query {
+        let groups = group_columns(self.release);
+        let integer = || sql::bare("x1");
+        let sum = |value: ast::Expr| sql::call("coalesce", vec![sql::aggregate("sum", Some(value), None), sql::number("0")]);
+        let mut columns = vec![sql::aggregate("count", Some(sql::bare("x0")), None), sum(integer())];
+        if let Degree::Squares(lattice) = degree {
+            columns.push(sum(lacks(integer(), lattice)));
+        }
+        let mut projection = self.shown(groups.clone());
+        projection.extend(columns.into_iter().enumerate().map(|(at, column)| sql::aliased(sql::cast(column, &Type::Text), &format!("v{at}"))));
+        let keys = groups.iter().map(|name| sql::column("d", name)).collect();
+        sql::select(projection, vec![sql::tables(sql::derived(self.unlike(limit), "d"))], None, keys)
+    }
+
+    /// Group and value of each unit's unlike values, the first `limit` of them by hash.
     fn distinct(&self, limit: u64) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
         let mut from = self.per_unit(Vec::new());
@@ -313,16 +461,7 @@ impl Rows<'_> {
             let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
             from = sql::select(Self::plain(names), vec![sql::tables(sql::derived(ranked, "h"))], Some(kept), Vec::new());
         }
-        from = self.rolled(from, &self.subjects());
-        let subject = match self.subjects().as_slice() {
-            [one] => sql::bare(one),
-            many => ast::Expr::Tuple(many.iter().map(|name| sql::bare(name)).collect()),
-        };
-        let groups = group_columns(self.release);
-        let mut projection = self.shown(groups.clone());
-        projection.push(sql::aliased(sql::cast(sql::distinct(sql::aggregate("count", Some(subject), None)), &Type::Text), "v0"));
-        let keys = groups.iter().map(|name| sql::column("s", name)).collect();
-        sql::select(projection, vec![sql::tables(sql::derived(from, "s"))], None, keys)
+        self.rolled(from, &self.subjects())
     }
 
     /// The rows once for each grouping set, where there are any.

@@ -3,15 +3,16 @@
 use num_bigint::BigUint;
 
 use super::norm::{norms, weights};
-use super::partials::Partial;
-use super::parts::{Halving, PartKind, Question, ROW_WEIGHT};
-use crate::analyze::{AnalyzedRelease, KeyRule};
+use super::partials::{Mask, Partial};
+use super::parts::{Halving, PartKind, Question, ROW_WEIGHT, Subject};
+use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
 use crate::mechanism::{
     Accounting, Calibrated, Exponential, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace,
     loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::Distinct;
 
 /// Probability mass of one release whose keys come from the data: small enough that the default share of delta holds 500 of them.
 const THRESHOLD_DELTA: f64 = 1e-11;
@@ -104,18 +105,24 @@ pub fn price(
 /// Prices a statement beside the vector.
 ///
 /// # Guarantee
-/// A count's noise hides `clip` in L1 and L2. Of the draws that one unit meets each has an equal part of the share; together they cost at most `loss`. Fractions that are chosen
-/// together ([`Halving`]) meet a unit once a level.
+/// A count's noise hides `clip` in L1 and L2. With K the most (group, value) pairs of a unit that are kept, at most K values appear in or vanish from the groups with it,
+/// in each grouping set. A value's count, sum and squares are one row's coordinates, whose weighted norms [`norms`] bounds by a and b: by the triangle
+/// inequality a set's groups move by at most K a in L2 and K b in L1, and those of m sets, which are unlike coordinates, by sqrt(m) K a and m K b. Of the draws each has
+/// an equal part of the share (those that one unit meets: fractions chosen together, [`Halving`], meet it once a level); together they cost at most `loss`.
 pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share: usize) -> Result<(PartKind, Loss), Refusal> {
     let unit_max = question.unit_max(release);
-    if question.targets.is_empty() {
+    if let Subject::Distinct { values, per_unit_max: _, degree } = &question.subject {
         // Each grouping set counts the unit's values anew.
         let sets = release.grouped().len();
-        let clips = (ceil_sqrt(&(BigUint::from(unit_max).pow(2) * sets)), BigUint::from(unit_max) * sets);
-        let price = noise(clips, vec![BigUint::from(1u8)], terms, share)?;
-        let clip = price.clip;
-        let [calibrated] = price.calibrated.as_slice() else { return Err(out_of_reach()) };
-        return Ok((PartKind::Count { calibrated: *calibrated, clip }, price.loss));
+        let coordinates = match values {
+            Distinct::Value(value) => degree.coordinates(value),
+            Distinct::Row(_) => vec![Partial::Rows { mask: Mask { filter: None, not_null: None } }],
+        };
+        let weights = weights(&coordinates);
+        let (one, _) = norms(&coordinates, &weights);
+        let clips = (ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)), one.absolute * unit_max * sets);
+        let Price { calibrated, clip, weights, loss, .. } = noise(clips, weights, terms, share)?;
+        return Ok((PartKind::Count { calibrated, weights, clip }, loss));
     }
     // Draws that one unit meets.
     let fractions = question.fractions().len();
@@ -206,9 +213,15 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
         return sets.len() as u64;
     }
     let of_set = |set: &Vec<usize>| {
-        set.iter().try_fold(1u64, |cells, at| match &release.keys[*at].1 {
-            KeyRule::Domain(values) => Some(cells.saturating_mul(values.len().max(1) as u64)),
-            KeyRule::Threshold => None,
+        axes(set, &release.tuples).iter().try_fold(1u64, |cells, axis| {
+            let listed = match axis {
+                Axis::Tuples(tuples) => tuples.rows.len(),
+                Axis::Key(at) => match &release.keys[*at].1 {
+                    KeyRule::Domain(values) => values.len(),
+                    KeyRule::Threshold => return None,
+                },
+            };
+            Some(cells.saturating_mul(listed.max(1) as u64))
         })
     };
     let rows = release.lineage.rows_per_unit.max(1);

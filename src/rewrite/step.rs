@@ -9,7 +9,7 @@ use super::relation::{Flat, Relations, typed};
 use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
-use crate::resolve::{Aggregate, ColumnId, Distinct, End, Expr, Operation, Order, Quantifier, Ranked, Relation, Spread, Window};
+use crate::resolve::{Aggregate, ColumnId, Distinct, End, Expr, Moment, Operation, Order, Quantifier, Ranked, Relation, Spread, Window};
 
 impl Relations<'_> {
     /// GROUP BY: keys keep their identity and clamps, in one spelling for all equal values.
@@ -158,6 +158,11 @@ fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast
         None => call,
     };
     let of = |name: &str, value: &Expr| Ok::<_, Refusal>(placed(sql::aggregate(name, Some(expressions.emit(value)?.0), filter.clone())));
+    // Of equal numerics any may stand for all: without their scales, on which the digits of a quotient depend.
+    let unlike = |name: &str, value: &Expr| {
+        let value = one_spelling(expressions.emit(value)?.0, &without_scale(&value.data_type));
+        Ok::<_, Refusal>(placed(sql::distinct(sql::aggregate(name, Some(value), filter.clone()))))
+    };
     let count = |argument: Option<ast::Expr>| sql::aggregate("count", argument, filter.clone());
     Ok(match operation {
         Operation::CountRows => placed(count(None)),
@@ -170,10 +175,8 @@ fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast
         }
         Operation::Sum(value) => of("sum", value)?,
         Operation::Average(value) => of("avg", value)?,
-        Operation::Variance { value, kind: Spread::VariancePopulation } => of("var_pop", value)?,
-        Operation::Variance { value, kind: Spread::VarianceSample } => of("var_samp", value)?,
-        Operation::Variance { value, kind: Spread::DeviationPopulation } => of("stddev_pop", value)?,
-        Operation::Variance { value, kind: Spread::DeviationSample } => of("stddev_samp", value)?,
+        Operation::Unlike { value, moment } => unlike(moment_name(*moment), value)?,
+        Operation::Variance { value, kind } => of(moment_name(Moment::Spread(*kind)), value)?,
         Operation::Extreme { value, end: End::Least } => one_spelling(of("min", value)?, data_type),
         Operation::Extreme { value, end: End::Greatest } => one_spelling(of("max", value)?, data_type),
         Operation::Truth { value, of: Quantifier::All } => of("bool_and", value)?,
@@ -182,6 +185,24 @@ fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast
             return Err(Refusal::unsupported("this aggregate within one group of rows"));
         }
     })
+}
+
+fn moment_name(moment: Moment) -> &'static str {
+    match moment {
+        Moment::Sum => "sum",
+        Moment::Mean => "avg",
+        Moment::Spread(Spread::VariancePopulation) => "var_pop",
+        Moment::Spread(Spread::VarianceSample) => "var_samp",
+        Moment::Spread(Spread::DeviationPopulation) => "stddev_pop",
+        Moment::Spread(Spread::DeviationSample) => "stddev_samp",
+    }
+}
+
+fn without_scale(data_type: &Type) -> Type {
+    match data_type {
+        Type::Numeric(_) => Type::Numeric(None),
+        other => other.clone(),
+    }
 }
 
 /// One spelling for all equal values: which row's is shown must not depend on their order.

@@ -77,7 +77,7 @@ async fn ask(mut veils: Vec<(&str, Arc<Veil>)>, name: &str, texts: Vec<Text>, fl
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qrlew_census() {
-    ask_all("qrlew census", texts::census(), Floor { answered: 55, equal: 43 }).await;
+    ask_all("qrlew census", texts::census(), Floor { answered: 73, equal: 61 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,5 +103,16 @@ async fn tpch() {
     let texts = texts.split(";\n").filter(|sql| !sql.trim().is_empty()).enumerate();
     let texts: Vec<Text> = texts.map(|(at, sql)| Text { id: format!("Q{}", at + 1), world: "tpch", sql: sql.trim().to_owned() }).collect();
     assert_eq!(texts.len(), 22);
-    ask(vec![("tpch", veil)], "tpch", texts, Floor { answered: 16, equal: 9 }).await;
+    ask(vec![("tpch", Arc::clone(&veil))], "tpch", texts, Floor { answered: 19, equal: 10 }).await;
+    // What docs/tpch.md tells to ask instead of those that have no sound reading.
+    let suggested = std::fs::read_to_string("tests/corpora/tpch/suggestions.sql").unwrap();
+    let mut names = Vec::new();
+    for text in suggested.split("-- Q").skip(1) {
+        let (name, sql) = text.split_once('\n').unwrap();
+        names.push(name);
+        let found = outcome(&veil, sql.trim().trim_end_matches(';')).await;
+        println!("  instead of Q{name}: {found}");
+        assert!(matches!(found, Outcome::Equal | Outcome::Different { .. }), "instead of Q{name}: {found}");
+    }
+    assert_eq!(names, ["3", "10", "18"]);
 }

@@ -110,6 +110,7 @@ async fn intervals_hold_the_exact_value_nineteen_times_in_twenty() {
         "sqrt(sum(x) * sum(y))",
         "100.0 * count(*) FILTER (WHERE flag) / nullif(count(*), 0)",
         "count(DISTINCT code)",
+        "sum(DISTINCT code)",
     ] {
         let (held, squares) = coverage(&veil, 2.0, value, 20).await;
         assert!((0.93..=0.97).contains(&held), "{value}: {held}");

@@ -26,6 +26,7 @@ mod security;
 mod serve;
 mod settings;
 mod shadow;
+mod shapes;
 mod statistics;
 mod tidy;
 mod twins;

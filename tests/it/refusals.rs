@@ -55,7 +55,6 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "COUNT(DISTINCT …) of a value of this type within one group of rows",
             "GROUPING SETS, ROLLUP or CUBE within the rows of one unit",
             "INTERPOLATE is not PostgreSQL's",
-            "NOT IN of a row value",
             "ORDER BY ALL is not PostgreSQL's",
             "WITH FILL is not PostgreSQL's",
             "a cast from text to {to:?} over private rows",

@@ -52,6 +52,7 @@ async fn public(table: &Listed<'_>, domains: &mut Domains<'_>, findings: &mut Fi
     for column in table.relation.columns.iter().filter(|c| c.selectable) {
         columns.push(Column { domain: domains.few(table.relation, column).await, ..bare(column) });
     }
+    domains.extents(table.relation, &mut columns).await;
     if columns.is_empty() && table.relation.selectable {
         findings.error(table.entry.place, format!("{} has no columns to show", table.name()));
     }
@@ -66,6 +67,7 @@ fn bare(column: &catalog::Column) -> Column {
         deterministic_collation: column.deterministic_collation,
         bounds: None,
         domain: None,
+        extent: None,
     }
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::super::error::{At, Findings};
 use super::super::scalar;
-use super::super::{Scalar, file::TableRule};
+use super::super::{Bounds, Column, Listing, Scalar, file::TableRule};
 use super::{Listed, find_column};
 use crate::catalog;
 
@@ -14,25 +14,48 @@ use crate::catalog;
 #[async_trait]
 pub trait DomainReader: Sync {
     /// The distinct values of the column as PostgreSQL prints them, dates and times in ISO style and UTC; at most `limit` of them.
-    async fn read(&self, schema: &str, table: &str, column: &str, limit: u32) -> Result<Vec<Option<String>>, catalog::Error>;
+    async fn read(&self, schema: &str, table: &str, column: &str, limit: u32) -> Result<Vec<Option<String>>, catalog::Error> {
+        let rows = self.rows(schema, table, &[column], limit).await?;
+        Ok(rows.into_iter().map(|row| row.into_iter().next().flatten()).collect())
+    }
+
+    /// The distinct rows of these columns, printed likewise; at most `limit` of them.
+    async fn rows(&self, schema: &str, table: &str, columns: &[&str], limit: u32) -> Result<Vec<Vec<Option<String>>>, catalog::Error>;
+
+    /// The least values of these columns and then the greatest, printed likewise.
+    async fn ends(&self, schema: &str, table: &str, columns: &[&str]) -> Result<Vec<Option<String>>, catalog::Error>;
 }
 
 #[async_trait]
 impl DomainReader for tokio_postgres::Client {
-    async fn read(&self, schema: &str, table: &str, column: &str, limit: u32) -> Result<Vec<Option<String>>, catalog::Error> {
-        let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        let (schema, table, column) = (quote(schema), quote(table), quote(column));
-        let sql = format!("SELECT DISTINCT t.{column}::text FROM {schema}.{table} AS t LIMIT {limit}");
-        self.batch_execute("BEGIN READ ONLY; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL TimeZone = 'UTC'; SET LOCAL extra_float_digits = 1").await?;
-        let rows = self.query(&sql, &[]).await;
-        // The first error is the one to tell.
-        let ended = self.batch_execute("ROLLBACK").await;
-        let rows = rows?;
-        ended?;
-        rows.iter().map(|row| row.try_get(0).map_err(catalog::Error::from)).collect()
+    async fn rows(&self, schema: &str, table: &str, columns: &[&str], limit: u32) -> Result<Vec<Vec<Option<String>>>, catalog::Error> {
+        let columns: Vec<String> = columns.iter().map(|column| format!("t.{}::text", quoted(column))).collect();
+        let (schema, table, columns) = (quoted(schema), quoted(table), columns.join(", "));
+        texts(self, &format!("SELECT DISTINCT {columns} FROM {schema}.{table} AS t LIMIT {limit}")).await
+    }
+
+    async fn ends(&self, schema: &str, table: &str, columns: &[&str]) -> Result<Vec<Option<String>>, catalog::Error> {
+        let each = |end: &'static str| columns.iter().map(move |column| format!("{end}(t.{})::text", quoted(column)));
+        let ends: Vec<String> = each("min").chain(each("max")).collect();
+        let sql = format!("SELECT {} FROM {}.{} AS t", ends.join(", "), quoted(schema), quoted(table));
+        Ok(texts(self, &sql).await?.into_iter().next().unwrap_or_default())
     }
 }
 
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The rows of a query of texts.
+async fn texts(client: &tokio_postgres::Client, sql: &str) -> Result<Vec<Vec<Option<String>>>, catalog::Error> {
+    client.batch_execute("BEGIN READ ONLY; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL TimeZone = 'UTC'; SET LOCAL extra_float_digits = 1").await?;
+    let rows = client.query(sql, &[]).await;
+    // The first error is the one to tell.
+    let ended = client.batch_execute("ROLLBACK").await;
+    let rows = rows?;
+    ended?;
+    rows.iter().map(|row| (0..row.len()).map(|at| row.try_get(at).map_err(catalog::Error::from)).collect()).collect()
+}
 /// Most values of a public column that are read as its domain without being asked for.
 const FEW: u32 = 1000;
 
@@ -84,6 +107,49 @@ impl<'a> Domains<'a> {
         values.sort_by(|a, b| scalar::compare(a, b).unwrap_or(std::cmp::Ordering::Equal));
         values.dedup();
         Some(values)
+    }
+
+    /// Where the values of a public table's columns lie, for those that have an order.
+    pub async fn extents(&mut self, relation: &catalog::Table, columns: &mut [Column]) {
+        let mut ordered: Vec<&mut Column> = columns.iter_mut().filter(|c| c.domain.is_none() && scalar::is_ordered(&c.data_type)).collect();
+        let names: Vec<&str> = ordered.iter().map(|c| c.name.as_str()).collect();
+        if names.is_empty() {
+            return;
+        }
+        let Ok(ends) = self.reader.ends(&relation.schema, &relation.name, &names).await else { return };
+        let (least, greatest) = ends.split_at(ends.len() / 2);
+        for (column, (least, greatest)) in ordered.iter_mut().zip(least.iter().zip(greatest)) {
+            let end = |text: &Option<String>| scalar::parse(&column.data_type, text.as_deref()?).ok();
+            if let (Some(lower), Some(upper)) = (end(least), end(greatest)) {
+                column.extent = Some(Bounds { lower, upper });
+            }
+        }
+    }
+
+    /// The rows of a public table in its listed columns, where both are few: then keys of it take the combinations that there are.
+    pub async fn listing(&mut self, relation: &catalog::Table, columns: &[Column]) -> Option<Listing> {
+        let listed: Vec<usize> = (0..columns.len()).filter(|at| columns[*at].domain.is_some()).collect();
+        if listed.len() < 2 {
+            return None;
+        }
+        let names: Vec<&str> = listed.iter().map(|at| columns[*at].name.as_str()).collect();
+        let most = FEW.min(self.max);
+        let read = self.reader.rows(&relation.schema, &relation.name, &names, most + 1).await.ok()?;
+        if read.len() > most as usize {
+            return None;
+        }
+        let value = |(at, text): (&usize, Option<String>)| match text {
+            Some(text) => scalar::parse(&columns[*at].data_type, &text).ok().map(Some),
+            None => Some(None),
+        };
+        let mut rows = Vec::new();
+        for row in read {
+            let row = listed.iter().zip(row).map(value).collect::<Option<Vec<_>>>()?;
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        Some(Listing { columns: listed, rows })
     }
 
     fn source(&self, name: &At<Name>, column: &catalog::Column, findings: &mut Findings) -> Option<String> {

@@ -9,11 +9,15 @@ struct Rows(Result<Vec<Option<&'static str>>, &'static str>);
 
 #[async_trait]
 impl DomainReader for Rows {
-    async fn read(&self, _: &str, _: &str, _: &str, _: u32) -> Result<Vec<Option<String>>, Error> {
+    async fn rows(&self, _: &str, _: &str, _: &[&str], _: u32) -> Result<Vec<Vec<Option<String>>>, Error> {
         match &self.0 {
-            Ok(rows) => Ok(rows.iter().map(|r| r.map(str::to_owned)).collect()),
+            Ok(rows) => Ok(rows.iter().map(|r| vec![r.map(str::to_owned)]).collect()),
             Err(version) => Err(Error::TooOld((*version).to_owned())),
         }
+    }
+
+    async fn ends(&self, _: &str, _: &str, _: &[&str]) -> Result<Vec<Option<String>>, Error> {
+        Ok(Vec::new())
     }
 }
 

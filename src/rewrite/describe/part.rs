@@ -3,20 +3,24 @@
 use super::{Words, significant};
 use crate::mechanism::{Calibrated, Exponential};
 use crate::resolve::{Distinct, End, Expr};
-use crate::rewrite::{Candidates, Halving, PartKind, PartPlan, Subject, Target};
+use crate::rewrite::{Candidates, Degree, Halving, PartKind, PartPlan, Subject, Target};
 
 impl Words<'_> {
     pub(super) fn part(&self, part: &PartPlan, unit: &str) -> Vec<String> {
         let filter = part.question.filter.as_ref().map(|f| format!(" where {}", self.columns_of(f))).unwrap_or_default();
         let mut lines = Vec::new();
         match (&part.question.subject, &part.kind) {
-            (Subject::Distinct { values, per_unit_max: _ }, PartKind::Count { calibrated, clip }) => {
+            (Subject::Distinct { values, per_unit_max, degree }, PartKind::Count { .. }) => {
                 let values = match values {
                     Distinct::Value(value) => self.value(value),
                     Distinct::Row(values) => values.iter().map(|v: &Expr| self.value(v)).collect::<Vec<_>>().join(", "),
                 };
-                lines.push(format!("  Part: unlike values of {values}{filter}, of each {unit} at most {clip}, kept by hash"));
-                lines.push(format!("    {:?} noise, standard deviation {}", calibrated.noise, significant(deviation(calibrated))));
+                lines.push(format!("  Part: unlike values of {values}{filter}, of each {unit} at most {per_unit_max}, kept by hash"));
+                if let Some(lattice) = degree.lattice() {
+                    let (lo, hi) = (lattice.bounds.lo, lattice.bounds.hi);
+                    lines.push(format!("    counted, and summed within [{lo}, {hi}] from the middle"));
+                }
+                lines.extend(count_noise(part).map(|(name, noise)| format!("    {name}: {noise}")));
             }
             (Subject::Value { value, candidates }, PartKind::Choice { draws, halving, weight_max: _, row_weight: _ }) => {
                 let known = match candidates {
@@ -50,13 +54,30 @@ fn wanted(target: &Target) -> String {
 /// How far off a part's output may be.
 pub fn part_noise(part: &PartPlan, draws: &[usize]) -> String {
     match &part.kind {
-        PartKind::Count { calibrated, clip: _ } => format!("standard deviation {}", significant(deviation(calibrated))),
+        PartKind::Count { .. } => match (count_noise(part).collect::<Vec<_>>().as_slice(), draws) {
+            ([(_, count), ..], []) => count.clone(),
+            (both, _) => both.iter().map(|(name, noise)| format!("{name} {noise}")).collect::<Vec<_>>().join(", "),
+        },
         PartKind::Choice { draws: all, halving: _, weight_max: _, row_weight: _ } => {
             let one = |at: &usize| part.question.targets.get(*at).zip(all.get(*at));
             let each = draws.iter().filter_map(one).map(|(target, draw)| format!("{}, {}", wanted(target), error(part, target, draw)));
             each.collect::<Vec<_>>().join("; ")
         }
     }
+}
+
+/// The noise of a count of unlike values, and of their sum: half of that on `2 q - (lower + upper)`, and the count's share of the middle.
+fn count_noise(part: &PartPlan) -> impl Iterator<Item = (&'static str, String)> {
+    let (calibrated, lattice) = match (&part.kind, &part.question.subject) {
+        (PartKind::Count { calibrated, weights: _, clip: _ }, Subject::Distinct { values: _, per_unit_max: _, degree }) => {
+            (&calibrated[..], degree.lattice())
+        }
+        _ => (&[][..], None),
+    };
+    let of = |at: usize| calibrated.get(at).map_or(0.0, deviation);
+    let sum = lattice.map(|l| (of(Degree::SUM) / 2.0).hypot(of(0) * l.centre_twice() as f64 / 2.0) * l.step.size());
+    let each = [Some(("count", of(0))), sum.map(|sum| ("sum", sum))];
+    each.into_iter().flatten().map(|(name, deviation)| (name, format!("standard deviation {}", significant(deviation))))
 }
 
 fn deviation(calibrated: &Calibrated) -> f64 {

@@ -12,7 +12,6 @@ SELECT mode() WITHIN GROUP (ORDER BY birth_year WITH FILL) FROM nls.women;
 SELECT rank(3) WITHIN GROUP (ORDER BY birth_year) FROM nls.women;
 SELECT array_agg(birth_year) FROM nls.women;
 SELECT corr(DISTINCT birth_year, years_of_school) FROM nls.women;
-SELECT avg(DISTINCT birth_year) FROM nls.women;
 SELECT sum(race) FROM nls.women;
 SELECT sum(birth_year > 3) FROM nls.women;
 SELECT bool_and(birth_year) FROM nls.women;

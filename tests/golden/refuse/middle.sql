@@ -8,4 +8,3 @@ SELECT sum(hourly_wage * (SELECT count(*) FROM nls.women)) FROM nls.interviews;
 
 SELECT race, (SELECT count(*) FROM nls.interviews i WHERE i.woman_id = w.woman_id) FROM nls.women w;
 
-SELECT w.race, count(*) FROM nls.women w WHERE w.birth_year > (SELECT avg(i.year) FROM nls.interviews i WHERE i.industry_code = w.birth_year) GROUP BY w.race;

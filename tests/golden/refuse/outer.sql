@@ -12,5 +12,4 @@ SELECT race, count(*) FROM nls.women GROUP BY race, (birth_year).x;
 SELECT * FROM pg_ls_dir('.');
 SELECT * FROM nls.industries TABLESAMPLE SYSTEM (10);
 SELECT race, repeat('x', count(*)::int) FROM nls.women GROUP BY race;
-SELECT i.industry_code, (SELECT count(*) FROM nls.interviews v WHERE v.industry_code = i.industry_code) FROM nls.industries i;
 SELECT i.industry_code, l.n FROM nls.industries i, LATERAL (SELECT count(*) AS n FROM nls.interviews v WHERE v.industry_code = i.industry_code) l

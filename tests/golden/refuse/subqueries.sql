@@ -10,7 +10,7 @@ SELECT count(*) FROM nls.women w WHERE (SELECT max(w.birth_year) FROM nls.interv
 
 SELECT count(*) FROM nls.women w WHERE (SELECT i.age FROM nls.interviews i WHERE i.woman_id = w.woman_id) > 3;
 
-SELECT count(*) FROM nls.women w JOIN nls.interviews i ON i.woman_id = w.woman_id AND i.year IN (SELECT j.year FROM nls.interviews j WHERE j.woman_id = w.woman_id)
+SELECT count(*) FROM nls.women w LEFT JOIN nls.interviews i ON i.woman_id = w.woman_id AND i.year IN (SELECT j.year FROM nls.interviews j WHERE j.woman_id = w.woman_id)
 ;
 
 SELECT avg(x) FROM (SELECT sum(age) OVER (PARTITION BY industry_code) AS x FROM nls.interviews) AS t;

@@ -209,7 +209,9 @@ async fn without_noise_answers_are_postgresqls() {
         };
         let by_key: HashMap<Vec<Option<String>>, &[Option<String>]> =
             ours.iter().map(|row| (spelled(&row[..keys.len()]), &row[keys.len()..])).collect();
-        assert_eq!(by_key.len(), ours.len(), "seed {seed}: a group twice\n{sql}\n{ours:?}");
+        // A grouping set that is given twice shows its groups twice, and alike.
+        let is_alike = |row: &Vec<Option<String>>| by_key[&spelled(&row[..keys.len()])] == &row[keys.len()..];
+        assert!(ours.iter().all(is_alike), "seed {seed}: a group twice\n{sql}\n{ours:?}");
         if keys.iter().any(|k| k.starts_with("floor")) && by_key.is_empty() {
             continue;
         }

@@ -16,7 +16,7 @@ pub fn sets(random: &mut Random, keys: &[String]) -> String {
     match random.below(4) {
         0 if is_read => format!("ROLLUP ({all})"),
         1 if is_read => format!("CUBE ({all})"),
-        2 => format!("GROUPING SETS (({all}), ())"),
+        2 => format!("GROUPING SETS (({all}), (){})", random.pick(&["", ", ()"])),
         _ => format!("GROUPING SETS (({all}), ({}))", if keys.len() > 1 { &keys[0] } else { "" }),
     }
 }
@@ -25,7 +25,7 @@ pub fn sets(random: &mut Random, keys: &[String]) -> String {
 pub fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
     let none = String::new;
     let depth = random.below(3);
-    match random.below(22) {
+    match random.below(26) {
         0 | 1 => (none(), "people p".to_owned(), vec!["p"]),
         2 | 3 => (none(), "visits v".to_owned(), vec!["v"]),
         4 => (none(), "items i".to_owned(), vec!["i"]),
@@ -43,6 +43,14 @@ pub fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
         13 => (none(), "people p JOIN visits v ON v.person = p.id JOIN items i ON i.visit = v.id".to_owned(), vec!["p", "v", "i"]),
         19 => (none(), format!("visits v JOIN ({MIDDLE}) m ON m.kd = v.kd"), vec!["v", "m"]),
         20 => (none(), format!("people p LEFT JOIN ({MIDDLE} ORDER BY count(*) DESC LIMIT 3) m ON m.i4 < p.i4"), vec!["p", "m"]),
+        21 => (none(), "visits v JOIN (VALUES ('x', 1), ('y', 2)) AS t(code, w) ON v.town = t.code".to_owned(), vec!["v"]),
+        22 => (none(), "people p JOIN generate_series(0, 7, 2) AS g(n) ON g.n = p.i4".to_owned(), vec!["p"]),
+        23 => (
+            none(),
+            "people p JOIN visits v ON p.id = v.person AND EXISTS (SELECT 1 FROM visits x WHERE x.person = v.person AND x.ni > v.ni)".to_owned(),
+            vec!["p", "v"],
+        ),
+        24 => (none(), "visits v JOIN towns t ON v.town = t.code AND t.weight IN (SELECT n.remark FROM notes n)".to_owned(), vec!["v"]),
         _ => {
             let inner = "SELECT x.*, coalesce(x.i4, 3) AS made, x.f8 * 2 AS doubled FROM visits x WHERE x.ni <> 2";
             (none(), format!("people p LEFT JOIN ({inner}) v ON v.person = p.id"), vec!["p", "v"])
@@ -311,7 +319,7 @@ impl Grammar<'_> {
 
     pub fn aggregate(&mut self) -> String {
         let unit = self.unit();
-        let call = match self.random.below(19) {
+        let call = match self.random.below(20) {
             0 | 1 => "count(*)".to_owned(),
             2 => format!("count({})", self.any_number(1)),
             3 => format!("count({})", self.column(&["i4", "tx", "d", "ni", "f8"])),
@@ -350,6 +358,7 @@ impl Grammar<'_> {
                 let value = if name == "percentile_cont" { self.bounded() } else { self.ordered() };
                 format!("{name}({fraction}) WITHIN GROUP (ORDER BY {value}{})", self.random.pick(&["", "", " DESC"]))
             }
+            18 => format!("{}(DISTINCT {})", self.random.pick(&["sum", "avg", "variance", "stddev_pop"]), self.bounded()),
             _ => format!("mode() WITHIN GROUP (ORDER BY {})", self.column(&["kd", "b", "ni", "i4"])),
         };
         if self.random.once_in(4) { format!("{call} FILTER (WHERE {})", self.condition(1)) } else { call }

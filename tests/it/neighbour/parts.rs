@@ -25,7 +25,12 @@ pub fn keys(release: &ReleasePlan, part: &PartPlan) -> usize {
 fn noise_hides(part: &PartPlan) -> Result<(), String> {
     let faulty = |what: &str| Err(format!("{what}: {part:?}"));
     match &part.kind {
-        PartKind::Count { calibrated, clip } => scaled_by(&part.loss, clip, &BigUint::from(1u8), calibrated.noise, calibrated.refine),
+        PartKind::Count { calibrated, weights, clip } => {
+            if calibrated.len() > part.question.width() || weights.len() != calibrated.len() {
+                return faulty("not a noise for each column");
+            }
+            calibrated.iter().zip(weights).try_for_each(|(c, weight)| scaled_by(&part.loss, clip, weight, c.noise, c.refine))
+        }
         PartKind::Choice { draws, halving, weight_max, row_weight } => {
             if draws.len() != part.question.targets.len() || *row_weight == 0 {
                 return faulty("not a draw for each target");
@@ -84,18 +89,25 @@ async fn unit_within(world: &World, release: &ReleasePlan, part: &PartPlan, sql:
 pub fn within(part: &PartPlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
     // Squares under Gaussian noise, else magnitudes.
     let (squared, limit) = match &part.kind {
-        PartKind::Count { calibrated, clip } if matches!(calibrated.noise, Noise::Gaussian { .. }) => (true, clip * clip),
-        PartKind::Count { calibrated: _, clip } => (false, clip.clone()),
+        PartKind::Count { calibrated, weights: _, clip } if matches!(calibrated[0].noise, Noise::Gaussian { .. }) => (true, clip * clip),
+        PartKind::Count { calibrated: _, weights: _, clip } => (false, clip.clone()),
         PartKind::Choice { draws: _, halving: _, weight_max, row_weight: _ } => (false, BigUint::from(*weight_max)),
+    };
+    let weights = match &part.kind {
+        PartKind::Count { calibrated: _, weights, clip: _ } => weights.clone(),
+        PartKind::Choice { .. } => vec![BigUint::from(1u8)],
     };
     let mut moved = BigInt::ZERO;
     for key in whole.keys().chain(rest.keys().filter(|key| !whole.contains_key(*key))) {
-        let of = |groups: &Groups| groups.get(key).map_or(BigInt::ZERO, |values| values[0].clone());
-        let fall = of(whole) - of(rest);
-        if fall.sign() == Sign::Minus {
-            return Err(format!("{key:?} grows"));
+        let of = |groups: &Groups, at: usize| groups.get(key).map_or(BigInt::ZERO, |values| values[at].clone());
+        for (at, weight) in weights.iter().enumerate() {
+            let fall = (of(whole, at) - of(rest, at)) * BigInt::from(weight.clone());
+            // Sums are of distances from the middle, of either sign.
+            if at == 0 && fall.sign() == Sign::Minus {
+                return Err(format!("{key:?} grows"));
+            }
+            moved += if squared { &fall * &fall } else { BigInt::from(fall.magnitude().clone()) };
         }
-        moved += if squared { &fall * &fall } else { fall };
     }
     if moved.magnitude() <= &limit { Ok(()) } else { Err(format!("{moved} moved, at most {limit} declared")) }
 }
@@ -110,6 +122,14 @@ const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCAT
 const MUTANTS: &[(&str, &str, &str, &str)] = &[
     ("values not capped", "SELECT count(DISTINCT j4) FROM visits", "(\"r\" <= 5)", "(\"r\" <= 5000)"),
     ("values capped in each group", "SELECT tx, count(DISTINCT j4) FROM visits GROUP BY tx", "PARTITION BY \"u\"", "PARTITION BY \"u\", \"k0\""),
+    ("summed values not capped", "SELECT sum(DISTINCT least(greatest(j4, 0), 1000)) FROM visits", "(\"r\" <= 5)", "(\"r\" <= 5000)"),
+    ("spread of values not capped", "SELECT stddev(DISTINCT i4) FROM visits", "(\"r\" <= 5)", "(\"r\" <= 5000)"),
+    (
+        "summed values capped in each group",
+        "SELECT tx, sum(DISTINCT least(greatest(j4, 0), 1000)) FROM visits GROUP BY tx",
+        "PARTITION BY \"u\"",
+        "PARTITION BY \"u\", \"k0\"",
+    ),
     ("weights not scaled", "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY i4) FROM visits", "(\"n\" > 5)", "(false AND \"n\" > 5)"),
     ("weights scaled in each group", "SELECT tx, max(i4) FROM visits GROUP BY tx", "PARTITION BY \"u\"", "PARTITION BY \"u\", \"k0\""),
     ("rows of nobody counted", "SELECT count(DISTINCT j4) FROM visits", "\"person\" IS NOT NULL", "\"person\" IS NULL OR true"),

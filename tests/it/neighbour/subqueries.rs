@@ -25,6 +25,13 @@ pub fn membership(random: &mut Random, alias: &str, unit: &str) -> String {
         "(SELECT coalesce(sum(n.remark), 7) FROM notes n WHERE n.code = A.kd) > A.i4",
         "NOT ({U} IN (SELECT x.person FROM visits x WHERE EXISTS (SELECT 1 FROM items y WHERE y.visit = x.id AND y.i4 > A.i4)))",
         "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.nn > (SELECT avg(y.nn) FROM visits y WHERE y.person = x.person))",
+        "EXISTS (SELECT 1 FROM visits x WHERE x.person = {U} AND x.i4 > 1 GROUP BY x.kd, x.tx HAVING count(*) > 1)",
+        "A.ni NOT IN (SELECT count(*) FROM visits x WHERE x.person = {U} GROUP BY x.kd)",
+        "({U}, A.ni) IN (SELECT x.person, x.ni FROM visits x)",
+        "({U}, A.ni) NOT IN (SELECT x.person, x.ni FROM visits x WHERE x.b)",
+        "A.ni < (SELECT count(*) FROM visits x WHERE x.kd = A.kd)",
+        "A.ni < (SELECT count(*) FROM visits x WHERE x.kd = A.kd AND x.b) - 2",
+        "A.i4 = ANY (SELECT t.weight FROM towns t WHERE t.weight > 1)",
         "CASE WHEN {U} IN (SELECT x.person FROM visits x WHERE x.b) THEN A.ni ELSE 0 END > 0",
     ]);
     condition.replace("{U}", unit).replace("A.", &format!("{alias}."))
@@ -37,7 +44,6 @@ const UNTIED: &[&str] = &[
     "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.person::bigint = p.id)",
     "SELECT count(*) FROM people p WHERE p.i4 IN (SELECT v.i4 FROM visits v)",
     "SELECT count(*) FROM people p WHERE p.tx NOT IN (SELECT v.tx FROM visits v WHERE v.person = p.id)",
-    "SELECT count(*) FROM people p WHERE p.i4 > (SELECT max(v.i4) FROM visits v WHERE v.i4 = p.i4)",
     "SELECT count(*) FROM people p WHERE p.i4 > (SELECT max(v.i4) FROM visits v WHERE v.person < p.id)",
     "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM towns t WHERE EXISTS (SELECT 1 FROM visits v WHERE v.town = t.code))",
     "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits a JOIN visits b ON a.i4 = b.i4 WHERE a.person = p.id)",

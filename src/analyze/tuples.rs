@@ -1,0 +1,141 @@
+//! Keys of one small public table take the combinations that its rows hold, not every combination of their values.
+
+use super::keys::{KeyRule, Keys, canonical, over_rows};
+use crate::policy::{Protection, Scalar};
+use crate::resolve::evaluate::{NotEvaluable, evaluate};
+use crate::resolve::{ColumnId, Expr, Relation, Scan};
+
+/// Keys whose values belong together, with all combinations there are; `None` is NULL.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tuples {
+    /// At least two, ascending.
+    pub keys: Vec<usize>,
+    /// Parallel to `keys`; no row twice.
+    pub rows: Vec<Vec<Option<Scalar>>>,
+}
+
+/// What the cells of a grouping set are the product of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Axis {
+    Key(usize),
+    Tuples(Tuples),
+}
+
+/// The axes of a grouping set, in the order of their first keys.
+pub fn axes(set: &[usize], tuples: &[Tuples]) -> Vec<Axis> {
+    let mut axes: Vec<Axis> = Vec::new();
+    for at in set {
+        let is_placed = |axis: &Axis| matches!(axis, Axis::Tuples(t) if t.keys.contains(at));
+        if axes.iter().any(is_placed) {
+            continue;
+        }
+        let together = tuples.iter().find(|t| t.keys.contains(at)).map(|t| t.within(set)).filter(|t| t.keys.len() > 1);
+        axes.push(together.map_or(Axis::Key(*at), Axis::Tuples));
+    }
+    axes
+}
+
+impl Tuples {
+    /// Of the keys that a grouping set has.
+    fn within(&self, set: &[usize]) -> Self {
+        let kept: Vec<usize> = (0..self.keys.len()).filter(|at| set.contains(&self.keys[*at])).collect();
+        let mut rows: Vec<Vec<Option<Scalar>>> = Vec::new();
+        for row in &self.rows {
+            let row: Vec<Option<Scalar>> = kept.iter().map(|at| row[*at].clone()).collect();
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        Self { keys: kept.into_iter().map(|at| self.keys[at]).collect(), rows }
+    }
+}
+
+impl Keys<'_> {
+    /// The combinations of keys that are listed and read columns of one mention of a public table alone; those keys' lists become what is left in them.
+    pub(super) fn tuples(&self, keys: &mut [(Expr, KeyRule)], input: &Relation) -> Vec<Tuples> {
+        let mut found = Vec::new();
+        for scan in scans(input) {
+            let table = &self.policy.tables[scan.table.0];
+            let (Some(listing), Protection::Public) = (&table.listing, &table.protection) else { continue };
+            let listed: Vec<ColumnId> = listing.columns.iter().map(|at| scan.columns[*at]).collect();
+            let members: Vec<usize> = (0..keys.len()).filter(|at| self.is_listed_by(&keys[*at], &listed)).collect();
+            if members.len() < 2 {
+                continue;
+            }
+            let mut rows = listing.rows.clone();
+            if listed.iter().any(|id| self.null_extended.contains(id)) {
+                rows.push(vec![None; listed.len()]);
+            }
+            let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &members, keys)).collect();
+            let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else { continue };
+            found.push(ordered(members, combined, keys));
+        }
+        found
+    }
+
+    fn is_listed_by(&self, (expr, rule): &(Expr, KeyRule), listed: &[ColumnId]) -> bool {
+        let columns = over_rows(expr, self.computed, self.null_extended).columns();
+        matches!(rule, KeyRule::Domain(_)) && !columns.is_empty() && columns.iter().all(|id| listed.contains(id))
+    }
+
+    /// The keys' values for one row of the table: `Ok(None)` where a condition leaves it out, `None` where they cannot be known.
+    fn combination(
+        &self,
+        row: &[Option<Scalar>],
+        listed: &[ColumnId],
+        members: &[usize],
+        keys: &[(Expr, KeyRule)],
+    ) -> Option<Option<Vec<Option<Scalar>>>> {
+        let assignment: Vec<(ColumnId, Option<Scalar>)> = listed.iter().copied().zip(row.iter().cloned()).collect();
+        let own = self.conditions.iter().filter(|c| c.relations().is_empty() && c.columns().iter().all(|id| listed.contains(id)));
+        let is_met = own.map(|c| evaluate(c, &assignment)).all(|result| match result {
+            Ok(holds) => holds == Some(Scalar::Bool(true)),
+            Err(NotEvaluable) => true,
+        });
+        if !is_met {
+            return Some(None);
+        }
+        let value = |at: &usize| {
+            let expr = over_rows(&keys[*at].0, self.computed, self.null_extended);
+            let value = evaluate(&expr, &assignment).ok()?;
+            canonical(vec![value], &expr.data_type)?.pop()
+        };
+        members.iter().map(value).collect::<Option<Vec<_>>>().map(Some)
+    }
+}
+
+/// Combinations in the order of the keys' lists, of which only what they hold remains.
+fn ordered(members: Vec<usize>, combined: Vec<Vec<Option<Scalar>>>, keys: &mut [(Expr, KeyRule)]) -> Tuples {
+    let mut ranked: Vec<(Vec<usize>, Vec<Option<Scalar>>)> = Vec::new();
+    for row in combined {
+        let rank = |(at, value): (&usize, &Option<Scalar>)| match &keys[*at].1 {
+            KeyRule::Domain(values) => values.iter().position(|v| v == value).unwrap_or(usize::MAX),
+            KeyRule::Threshold => usize::MAX,
+        };
+        let ranks = members.iter().zip(&row).map(rank).collect();
+        if !ranked.iter().any(|(_, known)| *known == row) {
+            ranked.push((ranks, row));
+        }
+    }
+    ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let rows: Vec<Vec<Option<Scalar>>> = ranked.into_iter().map(|(_, row)| row).collect();
+    for (place, at) in members.iter().enumerate() {
+        if let KeyRule::Domain(values) = &mut keys[*at].1 {
+            values.retain(|value| rows.iter().any(|row| row[place] == *value));
+        }
+    }
+    Tuples { keys: members, rows }
+}
+
+/// The scans whose columns its rows hold, as they are or through what is computed of them.
+fn scans(relation: &Relation) -> Vec<&Scan> {
+    match relation {
+        Relation::Scan(scan) => vec![scan],
+        // Rows of a union have columns of their own.
+        Relation::Union { .. } => Vec::new(),
+        Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } => {
+            relation.inputs().into_iter().flat_map(scans).collect()
+        }
+        Relation::Group { .. } | Relation::Window { .. } => relation.inputs().into_iter().flat_map(scans).collect(),
+    }
+}

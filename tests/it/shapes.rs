@@ -1,0 +1,154 @@
+//! Shapes of queries that rest on a step of their own: without noise, each answers as PostgreSQL does.
+
+use crate::outer::rich;
+use crate::veil::Veil;
+
+/// Rows are compared in any order; groups that only the lists of keys have show nothing but zeros and no value.
+const STATEMENTS: &str = "
+SELECT sum(DISTINCT birth_year), count(DISTINCT birth_year), round(avg(DISTINCT birth_year), 6), round(variance(DISTINCT birth_year), 6) FROM nls.women
+SELECT race, sum(DISTINCT years_of_school), round(stddev_pop(DISTINCT years_of_school), 6), count(*) FROM nls.women GROUP BY race
+SELECT sum(DISTINCT birth_year) FILTER (WHERE race = 'white'), sum(DISTINCT birth_year + 1) FROM nls.women
+SELECT race, sum(DISTINCT birth_year), grouping(race) FROM nls.women GROUP BY ROLLUP (race)
+SELECT round(avg(total), 4), count(*) FROM (SELECT woman_id, sum(DISTINCT age) AS total FROM nls.interviews GROUP BY woman_id) s
+SELECT sum(birth_year / 100000), count(*) FROM nls.women
+SELECT count(*) FROM (SELECT DISTINCT race, college_graduate FROM nls.women) d
+SELECT count(*) FROM (SELECT DISTINCT race, birth_year FROM nls.women) d
+SELECT count(*) AS n FROM (SELECT birth_year FROM nls.women GROUP BY birth_year) d
+SELECT count(y), count(*), count(*) * 2 FROM (SELECT DISTINCT years_of_school AS y FROM nls.women) d
+SELECT count(*) FROM (SELECT race AS r, max(birth_year) FROM nls.women WHERE birth_year > 1944 GROUP BY r) d
+SELECT race, count(*), grouping(race) FROM nls.women GROUP BY GROUPING SETS ((race), (race), ())
+SELECT race, count(*) FROM nls.women GROUP BY GROUPING SETS ((race), (race))
+SELECT count(*) FROM nls.women GROUP BY GROUPING SETS ((), ())
+SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM nls.interviews i WHERE i.woman_id = w.woman_id GROUP BY i.married HAVING count(*) > 5)
+SELECT count(*) FROM nls.women w WHERE NOT EXISTS (SELECT 1 FROM nls.interviews i WHERE i.woman_id = w.woman_id AND i.year < 1980 GROUP BY i.industry_code HAVING sum(i.weeks_worked) > 90)
+SELECT count(*) FROM nls.women w WHERE w.birth_year - 1930 IN (SELECT min(i.age) FROM nls.interviews i WHERE i.woman_id = w.woman_id GROUP BY i.south)
+SELECT count(*) FROM nls.interviews i WHERE (i.woman_id, i.year) NOT IN (SELECT j.woman_id, j.year FROM nls.interviews j WHERE j.married = 1)
+SELECT count(*) FROM nls.interviews i WHERE (i.woman_id, i.year) IN (SELECT j.woman_id, j.year + 1 FROM nls.interviews j)
+SELECT count(*) FROM nls.women w JOIN nls.interviews i ON i.woman_id = w.woman_id AND EXISTS (SELECT 1 FROM nls.interviews j WHERE j.woman_id = w.woman_id AND j.year = 1968)
+SELECT count(*) FROM nls.women w JOIN nls.interviews i ON i.woman_id = w.woman_id AND i.age > (SELECT min(j.age) + 10 FROM nls.interviews j WHERE j.woman_id = i.woman_id)
+SELECT count(*) FROM nls.interviews WHERE industry_code = ANY (SELECT industry_code FROM nls.industries WHERE industry_code < 5)
+SELECT count(*) FROM nls.interviews WHERE year = ANY (SELECT year FROM nls.interviews GROUP BY year ORDER BY count(*) DESC LIMIT 3)
+SELECT count(*) FROM nls.women WHERE birth_year <> ALL (SELECT birth_year FROM nls.women GROUP BY birth_year HAVING count(*) > 400)
+SELECT v.name, count(*) FROM nls.interviews i JOIN (VALUES (1, 'yes'), (0, 'no')) AS v(m, name) ON v.m = i.married GROUP BY v.name
+SELECT count(*), sum(least(greatest(g.y, 0), 3000)) FROM generate_series(1944, 1947) AS g(y) JOIN nls.women w ON w.birth_year = g.y
+SELECT count(*) FROM generate_series(1968, 1988, 5) g JOIN nls.interviews i ON i.year = g
+SELECT coalesce(s.band, 'none'), count(*) FROM nls.women w LEFT JOIN (SELECT woman_id, CASE WHEN hourly_wage < 10 THEN 'low' ELSE 'high' END AS band FROM nls.interviews WHERE year = 1988) s ON s.woman_id = w.woman_id WHERE s.band IS NULL GROUP BY 1
+SELECT s.band, count(*) FROM nls.women w LEFT JOIN (SELECT woman_id, CASE WHEN hourly_wage < 10 THEN 'low' ELSE 'high' END AS band FROM nls.interviews WHERE year = 1988) s ON s.woman_id = w.woman_id GROUP BY s.band
+SELECT s.y IS NULL, count(*) FROM nls.women w LEFT JOIN (SELECT woman_id, coalesce(married, 0) AS y FROM nls.interviews WHERE year = 1988) s ON s.woman_id = w.woman_id GROUP BY 1
+SELECT n.industry_code, n.industry, count(*) FROM nls.interviews i JOIN nls.industries n ON n.industry_code = i.industry_code GROUP BY n.industry_code, n.industry
+SELECT n.industry, count(i.year) FROM nls.industries n LEFT JOIN nls.interviews i ON i.industry_code = n.industry_code WHERE n.industry_code < 6 GROUP BY n.industry, n.industry_code
+SELECT n.industry, n.industry_code % 3, i.south, count(*), grouping(n.industry) FROM nls.interviews i JOIN nls.industries n USING (industry_code) GROUP BY ROLLUP ((n.industry, n.industry_code % 3), i.south)
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_postgresqls() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let mut wrong = Vec::new();
+    let mut asked = 0;
+    for sql in STATEMENTS.lines().filter(|line| !line.is_empty()) {
+        asked += 1;
+        let messages = veil.client.simple_query(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        let text = |row: &tokio_postgres::SimpleQueryRow| (0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect::<Vec<_>>().join("|");
+        let mut theirs: Vec<String> =
+            messages.iter().filter_map(|m| if let tokio_postgres::SimpleQueryMessage::Row(row) = m { Some(text(row)) } else { None }).collect();
+        theirs.sort();
+        match veil.rows_as(&Veil::asker(), sql).await {
+            Ok(ours) => {
+                let mut ours: Vec<String> = ours.into_iter().filter(|row| theirs.contains(row) || !is_empty_group(row)).collect();
+                ours.sort();
+                if ours != theirs {
+                    wrong.push(format!("{sql}\n  ours   {ours:?}\n  theirs {theirs:?}"));
+                }
+            }
+            Err(error) => wrong.push(format!("{sql}\n  {:?}", error.report())),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {asked}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A group that is listed and holds no row counts none.
+fn is_empty_group(row: &str) -> bool {
+    row.split('|').skip(1).any(|value| value == "0") && !row.split('|').skip(1).any(|value| value.parse::<f64>().is_ok_and(|n| n > 8.0))
+}
+
+/// Keys of one public table are listed as its rows have them: no other combination is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_a_public_table_come_in_its_own_combinations() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let listed = veil.client.query_one("SELECT count(*) FROM nls.industries", &[]).await.unwrap().get::<_, i64>(0) as usize;
+    for sql in [
+        "SELECT n.industry_code, n.industry, count(*) FROM nls.interviews i JOIN nls.industries n USING (industry_code) GROUP BY n.industry_code, n.industry",
+        "SELECT n.industry, n.industry_code, count(i.year) FROM nls.industries n LEFT JOIN nls.interviews i ON i.industry_code = n.industry_code AND i.year = 1 GROUP BY 1, 2",
+    ] {
+        assert_eq!(veil.rows_as(&Veil::asker(), sql).await.unwrap().len(), listed, "{sql}");
+    }
+    let sql = "SELECT n.industry, i.south, count(*) FROM nls.interviews i JOIN nls.industries n USING (industry_code) WHERE n.industry_code IN (1, 2) GROUP BY n.industry, n.industry_code, i.south";
+    assert_eq!(veil.rows_as(&Veil::asker(), sql).await.unwrap().len(), 2 * 3, "two industries, and south 0, 1 and NULL");
+}
+
+const LOOSE: &str = "\
+version: 1
+privacy: {unit: person, budget: {epsilon: 1000, delta: 1e-6}, per_query: {epsilon: 1, max_epsilon: 1}}
+roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 900, delta: 1e-7}}]
+tables:
+  public.people:
+    unit: id
+    other_columns: visible
+    columns: {big: {bounds: [0, 2147483647]}, huge: {bounds: [0, 9223372036854775807]}, small: {bounds: [-32768, 32767]}, price: {bounds: [0, 99999.99]}}
+  public.visits: {unit: {path: [person -> public.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {word: visible}}
+";
+
+async fn loose() -> Veil {
+    let fill = async |client: &tokio_postgres::Client| {
+        let schema = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+             CREATE TABLE people (id int PRIMARY KEY, name text COLLATE loose, big int, huge bigint, small smallint, price numeric(7, 2));
+             CREATE TABLE visits (id int PRIMARY KEY, person int NOT NULL REFERENCES people, word text COLLATE loose, meta json, span interval);
+             INSERT INTO people SELECT g, 'x', 2147483647, 9223372036854775807, 32767, 99999.99 FROM generate_series(1, 5000) g;
+             INSERT INTO visits SELECT g, g, 'a', '{}', '1 day' FROM generate_series(1, 5000) g;";
+        client.batch_execute(schema).await.unwrap();
+    };
+    Veil::over(fill, LOOSE, Veil::silent()).await
+}
+
+/// A collation that takes unlike spellings for equal, types without comparison, and intervals: what would show one row's own spelling, or fail for some rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_equal_values_is_never_shown() {
+    let veil = loose().await;
+    let words = "(SELECT person, lower(word) AS w FROM visits) d";
+    let refused = [
+        ("its collation, grouped", format!("SELECT count(*) FROM (SELECT person, max(w) AS m FROM {words} GROUP BY person) g WHERE m = 'a'")),
+        ("its collation, in a window", format!("SELECT count(*) FROM (SELECT max(w) OVER (PARTITION BY person) AS m FROM {words}) g WHERE m = 'a'")),
+        (
+            "its collation, in a window",
+            format!("SELECT count(*) FROM (SELECT first_value(w) OVER (PARTITION BY person ORDER BY w) AS m FROM {words}) g WHERE m = 'a'"),
+        ),
+        ("its collation, scalar", format!("SELECT count(*) FROM people p WHERE (SELECT min(d.w) FROM {words} WHERE d.person = p.id) = 'a'")),
+        ("its collation, as a key", format!("SELECT w, count(*) FROM {words} GROUP BY w")),
+        ("its collation, counted", format!("SELECT count(DISTINCT w) FROM {words}")),
+        (
+            "no comparison",
+            "SELECT count(*) FROM (SELECT person, count(DISTINCT (id, meta)) AS n FROM visits GROUP BY person) g WHERE n > 1".to_owned(),
+        ),
+        ("no comparison", "SELECT count(*) FROM (SELECT DISTINCT word, meta FROM visits) g".to_owned()),
+        ("an interval", "SELECT span, count(*) FROM visits GROUP BY span".to_owned()),
+        ("an interval", "SELECT span + interval '1 day', count(*) FROM visits WHERE span IN (interval '1 day') GROUP BY 1".to_owned()),
+        ("an interval", "SELECT count(*) FROM (SELECT DISTINCT person, span FROM visits) g WHERE span = interval '1 day'".to_owned()),
+    ];
+    for (why, sql) in refused {
+        match veil.ask(&sql).await {
+            Ok(_) => panic!("answered ({why}): {sql}"),
+            Err(error) => assert!(["0A000", "42883"].contains(&error.report().sqlstate.as_str()), "{sql}: {:?}", error.report()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_point_of_a_grid_stays_inside_its_type() {
+    let veil = loose().await;
+    for (column, greatest) in [("big", 2147483647.0), ("huge", 9.223372036854776e18), ("small", 32767.0), ("price", 99999.99)] {
+        let rows =
+            veil.rows_as(&Veil::asker(), &format!("SELECT max({column}) FROM people")).await.unwrap_or_else(|e| panic!("{column}: {:?}", e.report()));
+        let found: f64 = rows[0].parse().unwrap();
+        assert!(found <= greatest && found >= greatest * 0.999, "{column}: {found}");
+    }
+}
