@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,19 +69,25 @@ The cost is that of a role that has spent nothing yet.")]
         /// One or more SELECT statements
         sql: String,
     },
-    /// Show what has been spent of every account, by the ledger alone
+    /// Show what has been spent, raise or freeze accounts, and export the record of statements; by the ledger alone, also while pgveil serves
     #[command(after_help = "\
 Examples:
   pgveil budget --policy policies/shop.yaml             what is left of each account
-  pgveil budget history --policy policies/shop.yaml     every debit, newest first
+  pgveil budget history --policy policies/shop.yaml     every debit and every decision of the owner, newest first
+  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --why 'quarterly report'
+  pgveil budget freeze --policy policies/shop.yaml --role analyst --why 'contract ended'
+  pgveil budget freeze --policy policies/shop.yaml --all --why 'incident 12'
+  pgveil budget unfreeze --policy policies/shop.yaml --all --why 'incident 12 is over'
+  pgveil budget export --policy policies/shop.yaml > statements.jsonl
 
-Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then counts.")]
+Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then counts. \"left\" is of the current period where a budget is
+renewed; what was spent is of the account's whole life.")]
     Budget {
-        #[arg(value_enum, default_value_t = BudgetQuestion::Show)]
-        question: BudgetQuestion,
+        #[command(subcommand)]
+        question: Option<BudgetQuestion>,
         /// The policy file
-        #[arg(long, value_name = "FILE")]
-        policy: PathBuf,
+        #[arg(long, value_name = "FILE", global = true)]
+        policy: Option<PathBuf>,
     },
     /// Make the verifier of a password, for `password:` of a role in the policy
     #[command(after_help = "\
@@ -91,12 +97,77 @@ Examples:
     Password,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Subcommand)]
 pub enum BudgetQuestion {
-    /// What is left
+    /// What is left of each account (the default)
     Show,
-    /// Every debit
+    /// Every debit and every decision of the owner, newest first
     History,
+    /// Raise a role's budget: for good, or to the end of its period where it is renewed; never past the owner's total
+    #[command(after_help = "\
+Example:
+  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --delta 1e-8 --why 'quarterly report'
+
+The owner's total (privacy.budget) stays as it is: it is raised in the policy alone. The grant holds from the role's next question on.")]
+    Grant {
+        /// Whose budget
+        #[arg(long, value_name = "NAME")]
+        role: String,
+        /// By how much epsilon
+        #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
+        epsilon: f64,
+        /// By how much delta
+        #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
+        delta: f64,
+        #[command(flatten)]
+        reason: Reason,
+    },
+    /// Charge nothing more to a role, or to any; what was paid for is still shown
+    Freeze {
+        #[command(flatten)]
+        whom: Whom,
+        #[command(flatten)]
+        reason: Reason,
+    },
+    /// Take a freeze back
+    Unfreeze {
+        #[command(flatten)]
+        whom: Whom,
+        #[command(flatten)]
+        reason: Reason,
+    },
+    /// Print the record of every statement as JSON lines, oldest first
+    #[command(after_help = "\
+Each line: number, time, role, statement (a digest, never the text), verdict (answered, reused, explained, refused, failed), sqlstate, and what
+was charged. Records are written within a second of the answer; the newest million are kept. --after continues from a line's number.")]
+    Export {
+        /// Only records after this number
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        after: i64,
+    },
+}
+
+/// Whose account.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Whom {
+    /// This role's
+    #[arg(long, value_name = "NAME")]
+    pub role: Option<String>,
+    /// Every role's
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// What is recorded beside a decision.
+#[derive(Debug, Args)]
+pub struct Reason {
+    /// Recorded beside it
+    #[arg(long, value_name = "TEXT")]
+    pub why: String,
+    /// Who decides; the user of the operating system without it
+    #[arg(long, value_name = "NAME")]
+    pub who: Option<String>,
 }
 
 #[derive(Debug, Args)]

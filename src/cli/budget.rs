@@ -1,23 +1,36 @@
-//! `pgveil budget`: what has been spent of every account, and by which queries. Reads the ledger alone; no database is asked, nothing is spent.
+//! `pgveil budget`: what has been spent of every account, by which queries, and what the owner decides about it. By the ledger alone; no database is asked.
 
+use std::io::Write;
 use std::path::Path;
 
-use super::arguments::BudgetQuestion;
+use super::arguments::{BudgetQuestion, Reason, Whom};
 use super::{Failure, start};
-use crate::ledger::{Balance, Entry, Ledger};
+use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, Record};
 use crate::mechanism::Fixed;
-use crate::policy::{File, Scalar};
+use crate::policy::{File, Renew, Scalar};
 use crate::rewrite::sql;
 
 /// Most debits of a role that are listed.
 const HISTORY_MAX: u32 = 10_000;
+/// Records read from the ledger at a time.
+const PAGE: u32 = 10_000;
 
-pub async fn run(path: &Path, question: BudgetQuestion) -> Result<(), Failure> {
+pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return Err(Failure::Usage("name the policy whose ledger is meant: --policy FILE".to_owned()));
+    };
     let file = start::read(path)?;
     let ledger = open(&file).await?;
-    let lines = match question {
+    let lines = match question.unwrap_or(BudgetQuestion::Show) {
         BudgetQuestion::Show => balances(&file, &ledger).await?,
         BudgetQuestion::History => history(&file, &ledger).await?,
+        BudgetQuestion::Grant { role, epsilon, delta, reason } => {
+            let act = Act::Grant { role: named(&file, role)?, epsilon: granted("--epsilon", epsilon)?, delta: granted("--delta", delta)? };
+            return decide(&ledger, act, reason).await;
+        }
+        BudgetQuestion::Freeze { whom, reason } => return decide(&ledger, Act::Freeze { role: whose(&file, whom)? }, reason).await,
+        BudgetQuestion::Unfreeze { whom, reason } => return decide(&ledger, Act::Unfreeze { role: whose(&file, whom)? }, reason).await,
+        BudgetQuestion::Export { after } => return export(&ledger, after).await,
     };
     for line in aligned(&lines) {
         println!("{line}");
@@ -30,17 +43,58 @@ async fn open(file: &File) -> Result<Ledger, Failure> {
     let Some(url) = &file.ledger_url else {
         return Err(Failure::with_remedy(format_args!("{} names no ledger", file.name), "Add `ledger: {url: sqlite:///path}`."));
     };
-    let path = url.strip_prefix("sqlite://").unwrap_or(url);
-    if !Path::new(path).exists() {
-        return Err(Failure::with_remedy(format_args!("there is no ledger at {path}"), "It is made when `pgveil serve` starts for the first time."));
-    }
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    Ledger::open(url, owner, &roles).await.map_err(Failure::new)
+    Ledger::open_existing(url, owner, &roles).await.map_err(|error| match error {
+        Error::Missing { .. } => Failure::with_remedy(error, "It is made when `pgveil serve` starts for the first time."),
+        error => Failure::new(error),
+    })
+}
+
+fn named(file: &File, role: String) -> Result<String, Failure> {
+    if file.roles.iter().any(|known| known.name == role) {
+        return Ok(role);
+    }
+    let names: Vec<&str> = file.roles.iter().map(|role| role.name.as_str()).collect();
+    Err(Failure::Usage(format!("the policy has no role \"{role}\"; its roles are {}", names.join(", "))))
+}
+
+fn whose(file: &File, whom: Whom) -> Result<Option<String>, Failure> {
+    whom.role.map(|role| named(file, role)).transpose()
+}
+
+/// Rounded down, like any budget.
+fn granted(what: &str, value: f64) -> Result<Fixed, Failure> {
+    if value.is_finite() && (0.0..1e9).contains(&value) {
+        return Ok(Fixed::round_down(value));
+    }
+    Err(Failure::Usage(format!("{what} must be a number from 0, such as 0.5, not {value}")))
+}
+
+async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure> {
+    let user = || ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "unknown".to_owned());
+    let decision = Decision { act, who: reason.who.unwrap_or_else(user), why: reason.why };
+    let told = told(&decision.act);
+    ledger.decide(decision).await.map_err(|error| match error {
+        Error::Decision(_) => Failure::with_remedy(error, "Nothing was changed. `pgveil budget show` tells what each account has."),
+        error => Failure::new(error),
+    })?;
+    println!("recorded: {told}");
+    Ok(())
+}
+
+fn told(act: &Act) -> String {
+    let whom = |role: &Option<String>| role.clone().unwrap_or_else(|| "(all)".to_owned());
+    match act {
+        Act::Grant { role, epsilon, delta } => format!("grant {role} epsilon {} delta {}", epsilon.to_f64(), delta.to_f64()),
+        Act::Freeze { role } => format!("freeze {}", whom(role)),
+        Act::Unfreeze { role } => format!("unfreeze {}", whom(role)),
+    }
 }
 
 async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {
-    let header = ["account", "left", "epsilon spent", "mu spent", "delta spent", "failed queries"].map(str::to_owned).to_vec();
-    let mut lines = vec![header, balance("(owner)", &ledger.balance_owner().await.map_err(Failure::new)?, String::new())];
+    let header = ["account", "left", "epsilon spent", "mu spent", "delta spent", "failed queries", "renewed", "granted", ""];
+    let owner = ledger.balance_owner().await.map_err(Failure::new)?;
+    let mut lines = vec![header.map(str::to_owned).to_vec(), balance("(owner)", &owner, String::new())];
     for role in &file.roles {
         let failures = ledger.failures(&role.name).await.map_err(Failure::new)?;
         lines.push(balance(&role.name, &ledger.balance(&role.name).await.map_err(Failure::new)?, failures.to_string()));
@@ -49,25 +103,70 @@ async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Fail
 }
 
 fn balance(name: &str, balance: &Balance, failures: String) -> Vec<String> {
+    let Balance { cap: _, spent: _, lifetime, renew, renews_at: _, granted: (granted, granted_delta), frozen } = balance;
     let left = format!("{:.2} %", balance.fraction_left() * 100.0);
-    let spent = &balance.spent;
-    vec![name.to_owned(), left, epsilon(spent.epsilon), mu(spent.mu_squared), delta(spent.delta), failures]
+    let renewed = match renew {
+        Renew::Never => "never",
+        Renew::Weekly => "weekly",
+        Renew::Monthly => "monthly",
+    };
+    let granted = match (*granted, *granted_delta) {
+        (Fixed::ZERO, Fixed::ZERO) => "-".to_owned(),
+        (by_epsilon, by_delta) => format!("{} {}", epsilon(Some(by_epsilon)), delta(by_delta)),
+    };
+    let frozen = if *frozen { "frozen" } else { "" };
+    let spent = [epsilon(lifetime.epsilon), mu(lifetime.mu_squared), delta(lifetime.delta)];
+    [vec![name.to_owned(), left], spent.to_vec(), vec![failures, renewed.to_owned(), granted, frozen.to_owned()]].concat()
 }
 
 async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {
-    let mut debits: Vec<(String, Entry)> = Vec::new();
+    let mut lines: Vec<(i64, Vec<String>)> = Vec::new();
     for role in &file.roles {
         let entries = ledger.history(&role.name, HISTORY_MAX).await.map_err(Failure::new)?;
-        debits.extend(entries.into_iter().map(|entry| (role.name.clone(), entry)));
+        lines.extend(entries.into_iter().map(|Entry { loss, microseconds, fingerprint }| {
+            let plan = fingerprint.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            (microseconds, vec![time(microseconds), role.name.clone(), epsilon(loss.epsilon), mu(loss.mu_squared), delta(loss.delta), plan])
+        }));
     }
-    debits.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.microseconds));
+    for Decided { id: _, microseconds, decision: Decision { act, who, why } } in ledger.decisions().await.map_err(Failure::new)? {
+        let dash = || "-".to_owned();
+        lines.push((microseconds, vec![time(microseconds), "(owner)".to_owned(), dash(), dash(), dash(), format!("{} by {who}: {why}", told(&act))]));
+    }
+    lines.sort_by_key(|(microseconds, _)| std::cmp::Reverse(*microseconds));
     let header = ["time (UTC)", "role", "epsilon", "mu", "delta", "plan"].map(str::to_owned).to_vec();
-    let line = |(role, Entry { loss, microseconds, fingerprint }): (String, Entry)| {
-        let time = sql::scalar_text(&Scalar::Timestamp(microseconds - 946_684_800_000_000));
-        let plan = fingerprint.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        vec![time, role, epsilon(loss.epsilon), mu(loss.mu_squared), delta(loss.delta), plan]
-    };
-    Ok(std::iter::once(header).chain(debits.into_iter().map(line)).collect())
+    Ok(std::iter::once(header).chain(lines.into_iter().map(|(_, line)| line)).collect())
+}
+
+async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    loop {
+        let records = ledger.records(after, PAGE).await.map_err(Failure::new)?;
+        let Some((last, _)) = records.last() else { break };
+        after = *last;
+        for (number, Record { microseconds, role, fingerprint, verdict, sqlstate, loss }) in records {
+            let line = serde_json::json!({
+                "number": number,
+                "time": format!("{}Z", time(microseconds).replace(' ', "T")),
+                "role": role,
+                "statement": fingerprint.to_string(),
+                "verdict": verdict.name(),
+                "sqlstate": sqlstate,
+                "charged": {
+                    "epsilon": loss.epsilon.map(Fixed::to_f64),
+                    "rho": loss.rho.to_f64(),
+                    "mu": loss.mu_squared.to_f64().sqrt(),
+                    "delta": loss.delta.to_f64(),
+                },
+            });
+            writeln!(out, "{line}").map_err(Failure::new)?;
+        }
+    }
+    out.flush().map_err(Failure::new)
+}
+
+/// Microseconds since 1970, for people.
+fn time(microseconds: i64) -> String {
+    sql::scalar_text(&Scalar::Timestamp(microseconds - 946_684_800_000_000))
 }
 
 /// Without a pure bound there is none to show.

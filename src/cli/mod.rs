@@ -55,7 +55,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
         Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
-        Command::Budget { question, policy } => budget::run(&policy, question).await,
+        Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Password => password::run(),
     }
 }

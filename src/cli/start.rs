@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::execute::Backend;
 use crate::ledger::{AccountSpec, Ledger};
 use crate::mechanism::{Cap, Fixed};
-use crate::policy::{self, Budget, Checked, File, Policy, PolicyError, Privacy, Role};
+use crate::policy::{self, Budget, Checked, File, Policy, PolicyError, Privacy, Renew, Role};
 use crate::postgres::{self, Connected, connect};
 use crate::shadow::{Mirrored, Shadow, ShadowOptions, ShadowSource};
 
@@ -108,8 +108,9 @@ pub async fn engine(
     Ok(Started { engine: Arc::new(engine), warnings, mirrored })
 }
 
-/// Stops what [`engine`] started; sessions that still hold the engine end it when they end.
+/// Stops what [`engine`] started, once the record of statements is written; sessions that still hold the engine end it when they end.
 pub async fn stop(engine: Arc<Engine>) {
+    engine.ledger().flush().await;
     if let Some(engine) = Arc::into_inner(engine) {
         engine.stop().await;
     }
@@ -117,15 +118,15 @@ pub async fn stop(engine: Arc<Engine>) {
 
 /// The owner's account and the roles', as the policy has them.
 pub fn accounts(privacy: &Privacy, roles: &[Role]) -> Result<(AccountSpec, Vec<AccountSpec>), Failure> {
-    let owner = account("owner", privacy.budget, privacy)?;
-    let roles = roles.iter().map(|role| account(&role.name, role.budget, privacy)).collect::<Result<_, _>>()?;
+    let owner = account("owner", privacy.budget, Renew::Never, privacy)?;
+    let roles = roles.iter().map(|role| account(&role.name, role.budget, role.renew, privacy)).collect::<Result<_, _>>()?;
     Ok((owner, roles))
 }
 
-fn account(name: &str, budget: Budget, privacy: &Privacy) -> Result<AccountSpec, Failure> {
+fn account(name: &str, budget: Budget, renew: Renew, privacy: &Privacy) -> Result<AccountSpec, Failure> {
     let share = privacy.threshold_share;
     let fixed = Fixed::round_down;
     let cap = Cap::new(fixed(budget.epsilon), fixed(budget.delta), fixed(share), privacy.accounting)
         .map_err(|e| Failure::with_remedy(format_args!("the budget of {name}: {e}"), "Change the budget in the policy."))?;
-    Ok(AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap })
+    Ok(AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap, renew })
 }

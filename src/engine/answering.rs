@@ -1,18 +1,25 @@
 //! From a plan to released values: recall what is answered, pay for the rest, then release by release, the middle queries between them.
 
+use std::time::{Duration, Instant};
+
 use tokio_util::sync::CancellationToken;
 
 use super::failures::Place;
 use super::middles::Middles;
+use super::record::Tally;
 use super::reuse::{Recalled, sum};
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute::{self, Snapshot};
+use crate::ledger::Question;
 use crate::mechanism::Loss;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, Releasing};
 use crate::rewrite::Plan;
 use crate::shadow::Asker;
+
+/// How often another process's answer is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What an answer rests on, and what was paid for it.
 pub(super) struct Answered {
@@ -24,24 +31,57 @@ pub(super) struct Answered {
 
 impl Engine {
     /// What is answered already is recalled. For the rest one debit, in the whole before the first statement runs; then each release in turn, in one snapshot.
-    pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken) -> Result<Answered, Error> {
+    pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken, tally: &Tally) -> Result<Answered, Error> {
         let _turns = self.turns.wait(plan).await;
+        let patience = Instant::now() + self.policy.limits.statement_timeout;
+        loop {
+            match self.attempt(asker, plan, cancel, tally, Instant::now() < patience).await? {
+                Attempt::Answered(answered) => return Ok(answered),
+                Attempt::Awaited(questions) => self.wait_for(&questions, patience, cancel).await?,
+            }
+        }
+    }
+
+    /// Until no other process answers the questions; what it answered is found then.
+    async fn wait_for(&self, questions: &[[u8; 32]], patience: Instant, cancel: &CancellationToken) -> Result<(), Error> {
+        while Instant::now() < patience && self.ledger.is_claimed(questions).await.map_err(|e| internal("ledger", &e))? {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = cancel.cancelled() => return Err(Error::Cancelled),
+            }
+        }
+        Ok(())
+    }
+
+    /// `waits`: whether a question that another process is answering is waited for, or bought once more.
+    async fn attempt(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken, tally: &Tally, waits: bool) -> Result<Attempt, Error> {
         let mut middles = Middles::new(self, asker, plan);
-        let Recalled { mut released, offered, count } = self.recall(asker, plan, &mut middles).await?;
+        let Recalled { mut released, offered, count, open } = self.recall(asker, plan, &mut middles).await?;
         let part = plan.part(|release| released.table(release).is_none() && offered.iter().all(|offer| offer.release != release));
         let paid = part.loss().compose(sum(&offered)).unwrap_or(plan.loss());
-        let answered = |released| Answered { released, paid, recalled: count };
+        let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count });
         if part.releases().next().is_none() {
-            // Nothing runs under this charge.
-            drop(self.charge(asker, &part, &offered).await?);
+            // Nothing runs under this charge, and no question is claimed by it.
+            let _charge = self.charge(asker, &part, &offered, &[], tally).await?;
             self.receive(asker, plan, &offered, &mut released).await?;
             return Ok(answered(released));
         }
+        let questions: Vec<Question> = open.iter().filter(|_| waits).map(|(_, question)| *question).collect();
+        let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
         let place = self.place(asker).await?;
         let snapshot = self.backend.snapshot(&part, self.policy.limits.statement_timeout, cancel).await.map_err(before_charge)?;
-        let charge = self.charge(asker, &part, &offered).await?;
-        self.receive(asker, plan, &offered, &mut released).await?;
-        match self.made(asker, &snapshot, Releasing::new(part, released, charge), &mut middles, cancel).await {
+        let Some(charge) = self.charge(asker, &part, &offered, &questions, tally).await? else {
+            return Ok(Attempt::Awaited(claimed));
+        };
+        let making = async {
+            self.receive(asker, plan, &offered, &mut released).await?;
+            self.made(asker, &snapshot, Releasing::new(part, released, charge), &mut middles, cancel).await
+        };
+        let made = self.ledger.holding(&claimed, making).await;
+        if made.is_err() {
+            self.ledger.release(&claimed).await;
+        }
+        match made {
             Ok(released) => match snapshot.close().await {
                 Ok(()) => Ok(answered(released)),
                 Err(error) => Err(self.failed(asker, place, error).await?),
@@ -99,6 +139,12 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
         tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
         _ => work(),
     }
+}
+
+enum Attempt {
+    Answered(Answered),
+    /// Another process answers one of these questions, or just has; nothing was charged.
+    Awaited(Vec<[u8; 32]>),
 }
 
 enum Fault {

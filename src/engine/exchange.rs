@@ -92,4 +92,8 @@ impl Service for Exchange {
     async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
         self.engine(asker)?.explain(asker, query, json).await
     }
+
+    async fn unread(&self, role: &str, refusal: &Refusal) {
+        self.current().unread(role, refusal).await;
+    }
 }

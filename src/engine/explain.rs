@@ -91,7 +91,7 @@ fn after(balance: &Balance, loss: Loss) -> Option<f64> {
         return None;
     }
     let spent = balance.spent.compose(loss)?;
-    Some(Balance { cap: balance.cap, spent }.fraction_left())
+    Some(Balance { spent, ..balance.clone() }.fraction_left())
 }
 
 fn components(loss: &Loss) -> serde_json::Value {

@@ -23,7 +23,8 @@ impl Failures {
     /// Waits for a place; `None` where the role has no failure left.
     ///
     /// # Guarantee
-    /// Failures recorded by [`Place::failed`] never exceed `limit`, on one proxy.
+    /// Failures recorded by [`Place::failed`] never exceed `limit` on one proxy. Of several on one ledger, each sees the others' failures before its next
+    /// question; only those that run at that moment may come on top.
     ///
     /// # Errors
     /// Where the ledger cannot be read.
@@ -43,7 +44,10 @@ impl Failures {
                 }
             }
         };
-        // Closed when the last failure was used up.
+        if ledger.failures_left(role, limit).await? == 0 {
+            places.close();
+        }
+        // Closed when the last failure was used up, here or on another proxy.
         Ok(Arc::clone(&places).acquire_owned().await.ok().map(|place| Place { places, place }))
     }
 }

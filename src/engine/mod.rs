@@ -8,6 +8,7 @@ mod failures;
 mod meter;
 mod middles;
 mod notice;
+mod record;
 mod reuse;
 mod service;
 mod turns;
@@ -26,13 +27,14 @@ pub use notice::describe as describe_plan;
 pub use service::{Answer, Places, Service};
 
 use failures::Failures;
+use record::Tally;
 use turns::Turns;
 
 use crate::analyze::analyze;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::finish;
-use crate::ledger::{Balances, Ledger};
+use crate::ledger::{Balances, Ledger, Verdict};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
 use crate::policy::{Notices, Policy, Wishes};
@@ -155,6 +157,61 @@ impl Engine {
             parameters.iter().zip(texts).map(|(oid, text)| Ok(Bound { data_type: parameter_type(*oid)?, text })).collect::<Result<Vec<_>, _>>();
         query.bind(&bound.map_err(Error::Parse)?).map_err(Error::Parse)
     }
+
+    async fn described(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+        if let Some(statement) = self.catalogs(asker, query)? {
+            return self.describe_catalogs(asker, &statement, parameters).await;
+        }
+        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
+        if !query.has_parameters() {
+            // What cannot be answered is refused at Parse already.
+            self.plan(asker, query).await?;
+        }
+        Ok(description)
+    }
+
+    async fn answer_question(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
+        cancel: &CancellationToken,
+        tally: &Tally,
+    ) -> Result<(Answer, Verdict), Error> {
+        if let Some(statement) = self.catalogs(asker, query)? {
+            return self.answer_catalogs(asker, &statement, parameters, arguments, formats).await.map(|answer| (answer, Verdict::Answered));
+        }
+        let mut laps = self.meter.laps();
+        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
+        let bound = self.bound(asker, query, parameters, arguments).await?;
+        let (plan, _) = self.plan(asker, &bound).await?;
+        self.check_shape(asker, &plan, &description).await?;
+        laps.lap("plan");
+        let answered = self.answered(asker, &plan, cancel, tally).await?;
+        laps.lap("release");
+        let views = self.views(asker, &plan).await?;
+        let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
+        let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
+        laps.lap("finish");
+        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+        let mut notices = notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy);
+        if asker.wishes.notices != Notices::Off {
+            notices.extend(notice::of_clock(&plan, query, &self.policy));
+        }
+        let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() { Verdict::Reused } else { Verdict::Answered };
+        Ok((Answer { columns: description.columns, rows, notices }, verdict))
+    }
+
+    async fn explained(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
+        if let Some(statement) = self.catalogs(asker, query)? {
+            self.describe_catalogs(asker, &statement, &[]).await?;
+            return Ok(catalogs::explain(json));
+        }
+        self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(|e| described(query, e))?;
+        let (plan, balances) = self.plan(asker, query).await?;
+        let told = if json { explain::json } else { explain::text };
+        Ok(told(&plan, &asker.wishes, &balances.role, &self.policy))
+    }
 }
 
 impl Service for Engine {
@@ -188,15 +245,12 @@ impl Service for Engine {
     }
 
     async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
-        if let Some(statement) = self.catalogs(asker, query)? {
-            return self.describe_catalogs(asker, &statement, parameters).await;
+        let described = self.described(asker, query, parameters).await;
+        if described.is_err() {
+            // Else it is recorded when it is answered.
+            self.recorded(&asker.role, Some(query), Verdict::Answered, described.as_ref(), &Tally::new()).await;
         }
-        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
-        if !query.has_parameters() {
-            // What cannot be answered is refused at Parse already.
-            self.plan(asker, query).await?;
-        }
-        Ok(description)
+        described
     }
 
     async fn answer(
@@ -208,27 +262,11 @@ impl Service for Engine {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
-        if let Some(statement) = self.catalogs(asker, query)? {
-            return self.answer_catalogs(asker, &statement, parameters, arguments, formats).await;
-        }
-        let mut laps = self.meter.laps();
-        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
-        let bound = self.bound(asker, query, parameters, arguments).await?;
-        let (plan, _) = self.plan(asker, &bound).await?;
-        self.check_shape(asker, &plan, &description).await?;
-        laps.lap("plan");
-        let answered = self.answered(asker, &plan, &cancel).await?;
-        laps.lap("release");
-        let views = self.views(asker, &plan).await?;
-        let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
-        let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
-        laps.lap("finish");
-        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let mut notices = notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy);
-        if asker.wishes.notices != Notices::Off {
-            notices.extend(notice::of_clock(&plan, query, &self.policy));
-        }
-        Ok(Answer { columns: description.columns, rows, notices })
+        let tally = Tally::new();
+        let answered = self.answer_question(asker, query, (parameters, arguments, formats), &cancel, &tally).await;
+        let verdict = answered.as_ref().map_or(Verdict::Answered, |(_, verdict)| *verdict);
+        self.recorded(&asker.role, Some(query), verdict, answered.as_ref(), &tally).await;
+        answered.map(|(answer, _)| answer)
     }
 
     async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
@@ -236,14 +274,14 @@ impl Service for Engine {
     }
 
     async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
-        if let Some(statement) = self.catalogs(asker, query)? {
-            self.describe_catalogs(asker, &statement, &[]).await?;
-            return Ok(catalogs::explain(json));
-        }
-        self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(|e| described(query, e))?;
-        let (plan, balances) = self.plan(asker, query).await?;
-        let told = if json { explain::json } else { explain::text };
-        Ok(told(&plan, &asker.wishes, &balances.role, &self.policy))
+        let explained = self.explained(asker, query, json).await;
+        self.recorded(&asker.role, Some(query), Verdict::Explained, explained.as_ref(), &Tally::new()).await;
+        explained
+    }
+
+    async fn unread(&self, role: &str, refusal: &Refusal) {
+        let refused = Error::Parse(refusal.clone());
+        self.recorded::<()>(role, None, Verdict::Refused, Err(&refused), &Tally::new()).await;
     }
 }
 

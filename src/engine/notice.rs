@@ -95,7 +95,8 @@ pub(super) fn cost(loss: &Loss, policy: &Policy) -> String {
 }
 
 pub(super) fn left(balance: &Balance) -> String {
-    format!("{:.2} % of your budget is left", balance.fraction_left() * 100.0)
+    let renewed = balance.renewal_date().map_or(String::new(), |date| format!(" until {date}"));
+    format!("{:.2} % of your budget is left{renewed}", balance.fraction_left() * 100.0)
 }
 
 /// The noise of every aggregate: half of the 95 % interval, over the released groups where it depends on what is released.

@@ -3,6 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::middles::{Column, Middles};
+use super::record::Tally;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::ledger::{AnswerId, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
@@ -18,6 +19,8 @@ pub(super) struct Recalled {
     pub offered: Vec<Offer>,
     /// Releases that the role holds.
     pub count: usize,
+    /// What is to be answered, as far as it is known before the first release is made.
+    pub open: Vec<(usize, Question)>,
 }
 
 /// A release that was made for another role.
@@ -30,7 +33,7 @@ pub(super) struct Offer {
 impl Engine {
     /// Looks for stored answers, release by release. Constants are made of answers that the role holds already, so that nothing is read before it is paid.
     pub(super) async fn recall(&self, asker: &Asker, plan: &Plan, middles: &mut Middles<'_>) -> Result<Recalled, Error> {
-        let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0 };
+        let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0, open: Vec::new() };
         let always = self.policy.role(&asker.role).is_some_and(|r| r.reuse == RoleReuse::Always);
         if asker.wishes.reuse == Reuse::Off && !always {
             return Ok(recalled);
@@ -48,24 +51,40 @@ impl Engine {
                     recalled.count += 1;
                 }
                 Some(Stored::Offered(answer)) => recalled.offered.push(Offer { release, answer, loss: question.loss }),
-                None => {}
+                None => recalled.open.push((release, question)),
             }
         }
         Ok(recalled)
     }
 
-    /// One debit for the part to be made and for what is offered.
-    pub(super) async fn charge(&self, asker: &Asker, part: &Part<'_>, offered: &[Offer]) -> Result<Charge, Error> {
+    /// One debit for the part to be made and for what is offered. `None`: another process answers one of the questions, or just has; nothing was charged.
+    pub(super) async fn charge(
+        &self,
+        asker: &Asker,
+        part: &Part<'_>,
+        offered: &[Offer],
+        questions: &[Question],
+        tally: &Tally,
+    ) -> Result<Option<Charge>, Error> {
         let purchase = Purchase {
             fresh: part.loss(),
             offered: sum(offered),
             answers: offered.iter().map(|offer| offer.answer).collect(),
             fingerprint: Fingerprint::new(part.fingerprint()),
+            questions: questions.to_vec(),
         };
-        self.ledger.purchase(&asker.role, purchase).await.map_err(|e: DebitError| match e.refusal() {
-            Some(refusal) => Error::Ledger(refusal),
-            None => internal("ledger", &e),
-        })
+        let loss = purchase.fresh.compose(purchase.offered).unwrap_or(purchase.fresh);
+        match self.ledger.purchase(&asker.role, purchase).await {
+            Ok(charge) => {
+                tally.add(loss);
+                Ok(Some(charge))
+            }
+            Err(DebitError::Awaited) => Ok(None),
+            Err(error) => Err(match error.refusal() {
+                Some(refusal) => Error::Ledger(refusal),
+                None => internal("ledger", &error),
+            }),
+        }
     }
 
     /// Reads what was offered and is paid for now.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::{Accounting, Fixed};
-use crate::policy::{Column, Policy, Protection, Scalar, Table, ViewKind, WISHES, Wishes};
+use crate::policy::{Column, Policy, Protection, Renew, Scalar, Table, ViewKind, WISHES, Wishes};
 use crate::rewrite::{Plan, sql};
 use crate::shadow::Asker;
 
@@ -44,6 +44,11 @@ impl Engine {
             Accounting::Zcdp => "zcdp",
             Accounting::Pure => "pure",
         };
+        let renew = match balance.renew {
+            Renew::Never => "never",
+            Renew::Weekly => "weekly",
+            Renew::Monthly => "monthly",
+        };
         Ok(vec![
             Some(asker.role.clone()),
             Some(accounting.to_owned()),
@@ -56,6 +61,15 @@ impl Engine {
             fixed(balance.spent.delta),
             Some(failures.to_string()),
             Some(self.policy.limits.failures.to_string()),
+            Some(renew.to_owned()),
+            balance.renews_at.map(time),
+            fixed(balance.granted.0),
+            fixed(balance.granted.1),
+            Some(balance.frozen.to_string()),
+            balance.lifetime.epsilon.and_then(fixed),
+            number(balance.lifetime.mu_squared.to_f64().sqrt()),
+            fixed(balance.lifetime.rho),
+            fixed(balance.lifetime.delta),
         ])
     }
 }
@@ -68,12 +82,16 @@ fn fixed(value: Fixed) -> Option<String> {
     number(value.to_f64())
 }
 
+/// Microseconds since 1970 as a timestamptz.
+fn time(microseconds: i64) -> String {
+    format!("{}+00", sql::scalar_text(&Scalar::Timestamp(microseconds - 946_684_800_000_000)))
+}
+
 fn debit(entry: &Entry) -> Row {
     let Entry { loss, microseconds, fingerprint } = entry;
-    let since_2000 = Scalar::Timestamp(microseconds - 946_684_800_000_000);
     let digest = fingerprint.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let (mu, delta) = (number(loss.mu_squared.to_f64().sqrt()), fixed(loss.delta));
-    vec![Some(format!("{}+00", sql::scalar_text(&since_2000))), loss.epsilon.and_then(fixed), mu, fixed(loss.rho), delta, Some(digest)]
+    vec![Some(time(*microseconds)), loss.epsilon.and_then(fixed), mu, fixed(loss.rho), delta, Some(digest)]
 }
 
 fn table_row(table: &Table, policy: &Policy) -> Row {

@@ -1,49 +1,10 @@
-//! Released answers, kept beside the debits that paid for them: the same question again costs nothing, and shows the same values.
+//! Released answers, kept beside the debits that paid for them: the same question again costs nothing, and shows the same values. And who is making one now.
 
-use std::time::SystemTime;
-
-use rusqlite::{OptionalExtension, params};
-
+use super::books::{Books, first};
 use super::charge::Fingerprint;
-use super::error::{DebitError, Error};
-use super::sqlite::{Store, blobs, loss_at, microseconds};
+use super::error::Error;
+use super::store::{Value, blob, loss as columns};
 use crate::mechanism::Loss;
-
-/// Added to the first format. An answer belongs to the question, a receipt says that a role paid for an answer that was made for another role, and a holder
-/// may see the answer again.
-pub(super) const SCHEMA: &str = "
-CREATE TABLE answer (
-  id INTEGER PRIMARY KEY,
-  question BLOB NOT NULL CHECK (length(question) = 32),
-  accuracy REAL NOT NULL,
-  microseconds INTEGER NOT NULL,
-  epsilon BLOB CHECK (length(epsilon) = 16),
-  rho BLOB NOT NULL CHECK (length(rho) = 16),
-  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
-  delta BLOB NOT NULL CHECK (length(delta) = 16),
-  released BLOB NOT NULL
-) STRICT;
-CREATE INDEX answer_question ON answer (question, accuracy);
-CREATE TABLE holder (
-  role INTEGER NOT NULL REFERENCES account (id),
-  answer INTEGER NOT NULL REFERENCES answer (id),
-  PRIMARY KEY (role, answer)
-) STRICT;
-CREATE TABLE receipt (
-  id INTEGER PRIMARY KEY,
-  role INTEGER NOT NULL REFERENCES account (id),
-  microseconds INTEGER NOT NULL,
-  epsilon BLOB CHECK (length(epsilon) = 16),
-  rho BLOB NOT NULL CHECK (length(rho) = 16),
-  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
-  delta BLOB NOT NULL CHECK (length(delta) = 16),
-  fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32)
-) STRICT;
-CREATE INDEX receipt_role ON receipt (role, id);
-CREATE TRIGGER answer_update BEFORE UPDATE ON answer BEGIN SELECT RAISE(ABORT, 'a released answer is never changed'); END;
-CREATE TRIGGER receipt_update BEFORE UPDATE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is never changed'); END;
-CREATE TRIGGER receipt_delete BEFORE DELETE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is never removed'); END;
-";
 
 /// What an answer is known by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,98 +39,119 @@ pub struct Purchase {
     /// The role holds these from then on.
     pub answers: Vec<AnswerId>,
     pub fingerprint: Fingerprint,
+    /// The questions of the fresh part that nobody else is to answer meanwhile; none where the role wants noise of its own.
+    pub questions: Vec<Question>,
 }
 
 /// Two accuracies that differ less are one: both come from the same computation.
 const SLACK: f64 = 1e-9;
 
-impl Store {
+/// How long a claim stands unless it is renewed: after that its process is taken for dead. In microseconds.
+pub(super) const LEASE: i64 = 15_000_000;
+
+impl Books {
     /// The most accurate answer that the role holds and that is accurate enough; else one of exactly the question's loss.
-    pub(super) fn find(&self, role: &str, question: &Question) -> Result<Option<Stored>, Error> {
+    pub(super) fn find(&mut self, role: &str, question: &Question) -> Result<Option<Stored>, Error> {
         let role = self.role(role)?.id;
-        let least = question.accuracy * (1.0 - SLACK);
-        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id AND holder.role = ?1
-                   WHERE question = ?2 AND accuracy >= ?3 ORDER BY accuracy DESC, id DESC LIMIT 1";
-        let held = self.connection.prepare_cached(sql)?.query_row(params![role, question.digest, least], |row| row.get(0)).optional()?;
-        if let Some(released) = held {
-            return Ok(Some(Stored::Held(released)));
+        self.find_for(role, question)
+    }
+
+    fn find_for(&mut self, role: i64, question: &Question) -> Result<Option<Stored>, Error> {
+        let Question { digest, accuracy, loss } = question;
+        let least = Value::Real(accuracy * (1.0 - SLACK));
+        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id AND holder.role = $1
+                   WHERE question = $2 AND accuracy >= $3 ORDER BY accuracy DESC, id DESC LIMIT 1";
+        let held = self.store.query(sql, &[Value::Int(role), blob(digest), least.clone()])?;
+        if let Some(row) = held.first() {
+            return Ok(Some(Stored::Held(row.blob(0)?.to_vec())));
         }
         // Any other loss would tell the role that somebody has asked before.
-        let sql = "SELECT id FROM answer WHERE question = ?1 AND accuracy >= ?2 AND epsilon IS ?3 AND rho = ?4 AND mu_squared = ?5 AND delta = ?6
+        let [epsilon, rho, mu_squared, delta] = columns(loss);
+        let sql = "SELECT id FROM answer WHERE question = $1 AND accuracy >= $2 AND epsilon IS NOT DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
                    ORDER BY id DESC LIMIT 1";
-        let [epsilon, rho, mu_squared, delta] = blobs(&question.loss);
-        let found =
-            self.connection.prepare_cached(sql)?.query_row(params![question.digest, least, epsilon, rho, mu_squared, delta], |row| row.get(0));
-        Ok(found.optional()?.map(|id| Stored::Offered(AnswerId(id))))
+        let found = self.store.query(sql, &[blob(digest), least, epsilon, rho, mu_squared, delta])?;
+        found.first().map(|row| Ok(Stored::Offered(AnswerId(row.int(0)?)))).transpose()
     }
 
     /// The values of an answer that the role holds.
-    pub(super) fn held(&self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
-        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id WHERE holder.role = ?1 AND answer.id = ?2";
-        Ok(self.connection.prepare_cached(sql)?.query_row(params![self.role(role)?.id, answer.0], |row| row.get(0)).optional()?)
+    pub(super) fn held(&mut self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
+        let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id WHERE holder.role = $1 AND answer.id = $2";
+        let rows = self.store.query(sql, &[Value::Int(self.role(role)?.id), Value::Int(answer.0)])?;
+        rows.first().map(|row| row.blob(0).map(<[u8]>::to_vec)).transpose()
     }
 
-    /// Debits the role for everything, the owner for what is fresh, or neither.
+    /// Keeps an answer that the role has paid for. Nobody claims its question any more.
     ///
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn purchase(&self, role: &str, purchase: &Purchase) -> Result<Result<(), DebitError>, Error> {
-        let Purchase { fresh, offered, answers, fingerprint } = purchase;
-        let Some(whole) = fresh.compose(*offered) else {
-            return self.exhausted(role, *fresh).map(Err);
-        };
-        let account = self.role(role)?;
-        let spent = self.spent(account)?;
-        if !account.cap.admits(&spent, &whole) {
-            return self.exhausted(role, whole).map(Err);
-        }
-        if !fresh.is_zero()
-            && let Err(refused) = self.debit(role, fresh, fingerprint)?
-        {
-            return Ok(Err(refused));
-        }
-        if !offered.is_zero() {
-            let Some(total) = spent.compose(whole) else { return self.exhausted(role, whole).map(Err) };
-            self.set_spent(account, &total)?;
-            let sql = "INSERT INTO receipt (role, microseconds, epsilon, rho, mu_squared, delta, fingerprint) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-            let [epsilon, rho, mu_squared, delta] = blobs(offered);
-            let now = microseconds(SystemTime::now());
-            self.connection.prepare_cached(sql)?.execute(params![account.id, now, epsilon, rho, mu_squared, delta, fingerprint.as_bytes()])?;
-        }
-        for answer in answers {
-            self.hold(account.id, *answer)?;
-        }
-        Ok(Ok(()))
-    }
-
-    /// Keeps an answer that the role has paid for.
-    ///
-    /// # Requires
-    ///
-    /// A `Write` transaction is open.
-    pub(super) fn keep(&self, role: &str, question: &Question, released: &[u8]) -> Result<(), Error> {
+    pub(super) fn keep(&mut self, role: &str, question: &Question, released: &[u8]) -> Result<(), Error> {
         let Question { digest, accuracy, loss } = question;
-        let role = self.role(role)?.id;
-        let sql = "INSERT INTO answer (question, accuracy, microseconds, epsilon, rho, mu_squared, delta, released) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-        let [epsilon, rho, mu_squared, delta] = blobs(loss);
-        let now = microseconds(SystemTime::now());
-        self.connection.prepare_cached(sql)?.execute(params![digest, accuracy, now, epsilon, rho, mu_squared, delta, released])?;
-        self.hold(role, AnswerId(self.connection.last_insert_rowid()))
+        let (role, now) = (self.role(role)?.id, self.clock.now());
+        let [epsilon, rho, mu_squared, delta] = columns(loss);
+        let sql = "INSERT INTO answer (id, question, accuracy, microseconds, epsilon, rho, mu_squared, delta, released)
+                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM answer), $1, $2, $3, $4, $5, $6, $7, $8) RETURNING id";
+        let made =
+            self.store.query(sql, &[blob(digest), Value::Real(*accuracy), Value::Int(now), epsilon, rho, mu_squared, delta, blob(released)])?;
+        let answer = AnswerId(first(&made)?.int(0)?);
+        self.release(&[*digest])?;
+        self.hold(role, answer)
     }
 
-    fn hold(&self, role: i64, answer: AnswerId) -> Result<(), Error> {
-        self.connection.prepare_cached("INSERT OR IGNORE INTO holder (role, answer) VALUES (?1, ?2)")?.execute(params![role, answer.0])?;
+    pub(super) fn hold(&mut self, role: i64, answer: AnswerId) -> Result<(), Error> {
+        self.store.query("INSERT INTO holder (role, answer) VALUES ($1, $2) ON CONFLICT DO NOTHING", &[Value::Int(role), Value::Int(answer.0)])?;
         Ok(())
     }
 
-    fn exhausted(&self, role: &str, needs: Loss) -> Result<DebitError, Error> {
-        Ok(DebitError::Exhausted { role: role.to_owned(), needs, balance: Box::new(self.balance(self.role(role)?)?) })
+    /// Whether one of the questions has been answered since it was looked for, or is being answered by another process.
+    pub(super) fn is_awaited(&mut self, role: i64, questions: &[Question], now: i64) -> Result<bool, Error> {
+        for question in questions {
+            if self.find_for(role, question)?.is_some() {
+                return Ok(true);
+            }
+        }
+        let digests: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
+        self.is_claimed(&digests, now)
     }
-}
 
-/// Sums of all receipts by account, for the check of the whole file.
-pub(super) fn receipts(snapshot: &rusqlite::Connection) -> rusqlite::Result<Vec<(i64, Loss)>> {
-    let mut statement = snapshot.prepare("SELECT epsilon, rho, mu_squared, delta, role FROM receipt")?;
-    statement.query_map([], |row| Ok((row.get(4)?, loss_at(row)?)))?.collect()
+    /// Whether another process is making an answer to one of the questions.
+    pub(super) fn is_claimed(&mut self, questions: &[[u8; 32]], now: i64) -> Result<bool, Error> {
+        for question in questions {
+            let sql = "SELECT until FROM claim WHERE question = $1 AND holder <> $2";
+            let claims = self.store.query(sql, &[blob(question), blob(&self.holder)])?;
+            // A claim far in the future was made by a clock that is wrong.
+            if claims.first().map(|row| row.int(0)).transpose()?.is_some_and(|until| now < until && until <= now.saturating_add(2 * LEASE)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Claims the questions, or renews the claims, for a while.
+    pub(super) fn claim(&mut self, questions: &[Question], now: i64) -> Result<(), Error> {
+        for question in questions {
+            let sql = "INSERT INTO claim (question, holder, until) VALUES ($1, $2, $3)
+                       ON CONFLICT (question) DO UPDATE SET holder = excluded.holder, until = excluded.until";
+            self.store.query(sql, &[blob(&question.digest), blob(&self.holder), Value::Int(now.saturating_add(LEASE))])?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what this process claims of the questions.
+    pub(super) fn release(&mut self, questions: &[[u8; 32]]) -> Result<(), Error> {
+        for question in questions {
+            self.store.query("DELETE FROM claim WHERE question = $1 AND holder = $2", &[blob(question), blob(&self.holder)])?;
+        }
+        Ok(())
+    }
+
+    /// Renews claims that this process still has.
+    pub(super) fn renew_claims(&mut self, questions: &[[u8; 32]]) -> Result<(), Error> {
+        let until = Value::Int(self.clock.now().saturating_add(LEASE));
+        for question in questions {
+            let sql = "UPDATE claim SET until = $1 WHERE question = $2 AND holder = $3";
+            self.store.query(sql, &[until.clone(), blob(question), blob(&self.holder)])?;
+        }
+        Ok(())
+    }
 }

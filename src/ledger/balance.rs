@@ -1,17 +1,38 @@
 //! What an account may spend, what it has spent, and what that leaves.
 
+use super::clock::date;
 use crate::mechanism::{Accounting, Cap, Fixed, Loss};
+use crate::policy::Renew;
 
 /// One account at one moment. A role's is the role's to see; the owner's is for the operator and the planner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Balance {
-    /// What the account may spend under the policy in force.
+    /// What the account may spend under the policy in force, with what the owner granted since.
     pub cap: Cap,
-    /// Sum of all debits. May exceed the cap after the policy lowered it.
+    /// Sum of the debits that count against the cap: those of the current period, or all. May exceed the cap after the policy lowered it.
     pub spent: Loss,
+    /// Sum of all debits ever. What was learnt adds up, whatever is renewed.
+    pub lifetime: Loss,
+    pub renew: Renew,
+    /// When the current period ends, in microseconds since 1970; `None` where nothing is renewed.
+    pub renews_at: Option<i64>,
+    /// What the owner granted on top of the policy's budget, in epsilon and delta.
+    pub granted: (Fixed, Fixed),
+    /// Whether the owner has frozen the account, or all of them.
+    pub frozen: bool,
 }
 
 impl Balance {
+    /// Of an account that is never renewed, raised or frozen.
+    pub fn lasting(cap: Cap, spent: Loss) -> Self {
+        Self { cap, spent, lifetime: spent, renew: Renew::Never, renews_at: None, granted: (Fixed::ZERO, Fixed::ZERO), frozen: false }
+    }
+
+    /// The day (UTC) on which the budget begins anew.
+    pub fn renewal_date(&self) -> Option<String> {
+        self.renews_at.map(date)
+    }
+
     /// Whether a pure loss could still be admitted by its epsilon: nothing without a pure bound was charged, and epsilon is left.
     pub fn pure_open(&self) -> bool {
         self.spent.epsilon.is_some_and(|spent| spent < self.cap.epsilon())

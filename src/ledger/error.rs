@@ -11,22 +11,28 @@ use crate::refusal::Refusal;
 /// The ledger could not be opened, read or written. For the operator: it names files, so it never goes to a client.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    #[error("ledger url {url:?} is not supported: give sqlite:///absolute/path/of/ledger.db")]
+    #[error("ledger url {url:?} is not supported: give sqlite:///absolute/path/of/ledger.db or postgres://user@host/database")]
     Url { url: String },
     #[error("directory {directory:?} of the ledger does not exist: create it, owned by the user that runs pgveil")]
     NoDirectory { directory: PathBuf },
+    /// Where a ledger must be, none is; none was made.
+    #[error("there is no ledger at {place}")]
+    Missing { place: String },
     /// Written by something else; left as it is.
-    #[error("{path:?} is not a pgveil ledger ({reason}): it was left as it is, name another file")]
-    Foreign { path: PathBuf, reason: &'static str },
-    #[error("ledger {path:?} has format {found} and this pgveil knows up to {known}: it was left as it is, run a newer pgveil")]
-    Newer { path: PathBuf, found: u32, known: u32 },
+    #[error("{ledger} is not a pgveil ledger ({reason}): it was left as it is, name another one")]
+    Foreign { ledger: String, reason: String },
+    #[error("{ledger} has format {found} and this pgveil knows up to {known}: it was left as it is, run a newer pgveil")]
+    Newer { ledger: String, found: i64, known: i64 },
     /// Truncated, altered, or its sums disagree with its history. Starting afresh would hand out spent budget again, so only a person may decide.
-    #[error("ledger {path:?} is damaged ({reason}): it was left as it is, restore it from a copy that holds every debit made since")]
-    Damaged { path: PathBuf, reason: String },
+    #[error("{ledger} is damaged ({reason}): it was left as it is, restore it from a copy that holds every debit made since")]
+    Damaged { ledger: String, reason: String },
     #[error(
         "ledger {path:?} is missing and {leftover:?} remains of an earlier one: put the ledger back, or remove the remains to start from nothing"
     )]
     Leftover { path: PathBuf, leftover: PathBuf },
+    /// What the server is set to would lose debits that were relied on.
+    #[error("the ledger's server runs with {setting}: a debit would not survive a crash; set it back")]
+    Unsafe { setting: String },
     #[error("role {name:?} is named twice")]
     NamedTwice { name: String },
     /// What the proof of the filter needs fixed for the life of an account.
@@ -34,18 +40,27 @@ pub enum Error {
     Fixed { account: String, what: &'static str, fixed: String, wanted: String },
     #[error("no account of role {role:?} in the ledger")]
     UnknownRole { role: String },
+    /// The owner asked for what the ledger does not grant.
+    #[error("{0}")]
+    Decision(String),
     #[error("the ledger's file could not be used: {0}")]
     File(#[source] Arc<std::io::Error>),
     /// The debits of this moment may or may not stand; none was acknowledged.
     #[error("the ledger could not be read or written: {0}")]
-    Storage(#[source] Arc<rusqlite::Error>),
+    Storage(#[source] Arc<dyn std::error::Error + Send + Sync>),
     #[error("the ledger's thread has ended; nothing is charged or answered until pgveil is started again")]
     Stopped,
 }
 
+impl Error {
+    pub(super) fn storage(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Storage(Arc::new(cause))
+    }
+}
+
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Storage(Arc::new(error))
+        Self::storage(error)
     }
 }
 
@@ -64,6 +79,12 @@ pub enum DebitError {
     /// The role's account admits it, the owner's total over all roles does not. Carries no balance: roles see none of the owner's.
     #[error("the total budget is exhausted for a debit of role {role:?}")]
     TotalExhausted { role: String },
+    /// The owner has frozen the role's account, or all of them.
+    #[error("the account of role {role:?} is frozen")]
+    Frozen { role: String },
+    /// Another process is making an answer to the same question, or has just made one: look for it again in a moment.
+    #[error("the same question is being answered by another process")]
+    Awaited,
     #[error(transparent)]
     Ledger(#[from] Error),
 }
@@ -74,7 +95,8 @@ impl DebitError {
         match self {
             Self::Exhausted { role: _, needs, balance } => Some(refuse::exhausted(needs, balance)),
             Self::TotalExhausted { role: _ } => Some(refuse::total_exhausted()),
-            Self::Ledger(_) => None,
+            Self::Frozen { role: _ } => Some(refuse::frozen()),
+            Self::Awaited | Self::Ledger(_) => None,
         }
     }
 }

@@ -1,35 +1,52 @@
 //! Records every debit durably before it is relied on, and refuses what the budgets do not cover.
 //!
 //! Two accounts pay for each debit: the owner's, which binds all roles together for ever, and the role's own. [`Ledger::debit`] charges both or neither and
-//! returns a [`Charge`] only after the debit is on disk; without a charge nothing can run. Nothing is ever refunded, no sum ever shrinks, and a file that is
-//! not whole is refused, never started afresh. Several processes may share one file: each debit reads the sums and writes them under one lock.
+//! returns a [`Charge`] only after the debit is durable; without a charge nothing can run. Nothing is ever refunded, no lifetime's sum ever shrinks, and a ledger
+//! that is not whole is refused, never started afresh. Several processes may share one: each debit reads the sums and writes them under one lock.
+//!
+//! The rules stand in `books` and what it calls, once; a [`Store`] is a file of SQLite, for one machine, or a schema of PostgreSQL, for many proxies.
 //!
 //! Stored of a debit: role, time, the four components of the loss, a digest of the plan. Never SQL, never a literal. Stored of an answer: a digest of its question,
-//! who has paid for it, and the released values, which are what those roles were shown.
+//! who has paid for it, and the released values, which are what those roles were shown. Of every statement: who, when, its digest, what became of it.
 //!
-//! What the file cannot defend against is whoever may replace it: a restored older copy is a whole ledger in which less was spent.
+//! What the ledger cannot defend against is whoever may replace it: a restored older copy is a whole ledger in which less was spent.
 
 mod answers;
+mod audit;
 mod balance;
+mod books;
 mod charge;
+mod clock;
+mod decisions;
 mod error;
-mod file;
 mod refuse;
+mod server;
 mod sqlite;
+mod store;
 mod verify;
 mod worker;
 
 pub use answers::{AnswerId, Purchase, Question, Stored};
+pub use audit::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint};
+pub use clock::Clock;
+pub use decisions::{Act, Decided, Decision};
 pub use error::{DebitError, Error};
+pub use store::{Access, Row, Store, Value};
 
 use std::collections::HashSet;
+use std::future::Future;
+use std::time::Duration;
 
 use crate::mechanism::{Cap, Loss};
-use crate::policy::Budget;
-use sqlite::{Access, Store};
+use crate::policy::{Budget, Renew};
+use audit::Audit;
+use books::Books;
 use worker::Worker;
+
+/// How often the claims of a question that runs are renewed.
+const RENEW_EVERY: Duration = Duration::from_micros(answers::LEASE as u64 / 3);
 
 /// An account as the policy in force wants it.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +59,8 @@ pub struct AccountSpec {
     pub threshold_share: f64,
     /// The budget and the share in the currencies of the filter.
     pub cap: Cap,
+    /// Over what a role's budget is counted; the owner's is for ever, whatever stands here.
+    pub renew: Renew,
 }
 
 /// One debit of a role, as it stands in the history.
@@ -53,31 +72,80 @@ pub struct Entry {
     pub fingerprint: Fingerprint,
 }
 
-/// An open ledger. Safe to share among tasks; dropping it lets queued work finish and closes the file.
+/// An open ledger. Safe to share among tasks; dropping it lets queued work finish and closes the store.
 #[derive(Debug)]
 pub struct Ledger {
     worker: Worker,
+    audit: Audit,
     roles: HashSet<String>,
 }
 
+/// Opens the store of a URL: `sqlite:///path` (or a bare path), or `postgres://…`. One that is missing is made: the file readable by its owner only, its directory
+/// must exist; the schema `pgveil_ledger` in a database that must exist. One that is there is verified, whole.
+///
+/// # Errors
+///
+/// [`Error`]: a store that is foreign, newer or damaged is refused and left as it was.
+pub fn open_store(url: &str) -> Result<Box<dyn Store>, Error> {
+    store_at(url, Absent::Make)
+}
+
+/// What becomes of a store that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    Make,
+    Refuse,
+}
+
+fn store_at(url: &str, absent: Absent) -> Result<Box<dyn Store>, Error> {
+    match url.split_once("://") {
+        Some(("postgres" | "postgresql", _)) => Ok(Box::new(server::Server::open(url, absent)?)),
+        Some(_) | None => Ok(Box::new(sqlite::Sqlite::open(url, absent)?)),
+    }
+}
+
 impl Ledger {
-    /// Opens the ledger at `sqlite:///path` (or a bare path), verifies the whole file, and opens the accounts of the policy in it. A missing file is made,
-    /// readable by its owner only; its directory must exist. Accounts that no policy names any more are kept.
+    /// Opens the ledger at a URL as [`open_store`] does, and opens the accounts of the policy in it. Accounts that no policy names any more are kept.
     ///
     /// # Guarantee
     ///
-    /// While the budgets stay as they are, all answers paid from one account are (epsilon, delta)-differentially private for its budget. Where a policy
-    /// changed a budget, the same holds for the larger epsilon and the larger delta of all that were ever in force.
+    /// While the budgets stay as they are, all answers paid from one account are (epsilon, delta)-differentially private for its budget. Where a policy or a grant
+    /// changed a budget, the same holds for the larger epsilon and the larger delta of all that were ever in force. Where a role's budget is renewed, it holds
+    /// for each period by itself; k periods add up to k times the budget, and all of them to no more than the owner's, which is never renewed.
     ///
     /// # Errors
     ///
-    /// [`Error`]: a file that is foreign, newer or damaged is refused and left byte for byte as it was; so is another `threshold_share` or accounting
-    /// than an account was opened with.
+    /// Those of [`open_store`]; another `threshold_share` or accounting than an account was opened with is refused.
     pub async fn open(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
-        let path = file::path(url)?;
+        let url = url.to_owned();
+        Self::on(move || open_store(&url), Clock::system(), owner, roles).await
+    }
+
+    /// Opens a ledger that must be there: for whoever looks at it, so that a wrong name makes no fresh one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::open`]; [`Error::Missing`].
+    pub async fn open_existing(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
+        let url = url.to_owned();
+        Self::on(move || store_at(&url, Absent::Refuse), Clock::system(), owner, roles).await
+    }
+
+    /// Opens the ledger on a store and a clock: for tests, which break the one and turn the other. No command, setting or feature leads here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::open`]; those of `store`.
+    pub async fn on(
+        store: impl FnOnce() -> Result<Box<dyn Store>, Error> + Send + 'static,
+        clock: Clock,
+        owner: AccountSpec,
+        roles: &[AccountSpec],
+    ) -> Result<Self, Error> {
         let specs = roles.to_vec();
-        let worker = Worker::start(move || Store::open(&path, &owner, &specs)).await?;
-        Ok(Self { worker, roles: roles.iter().map(|role| role.name.clone()).collect() })
+        let worker = Worker::start(move || Books::open(store()?, clock, &owner, &specs)).await?;
+        let audit = Audit::start(worker.clone());
+        Ok(Self { worker, audit, roles: roles.iter().map(|role| role.name.clone()).collect() })
     }
 
     /// Debits `loss` to the role's and the owner's account for the plan of that fingerprint.
@@ -91,10 +159,10 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`DebitError::Exhausted`] and [`DebitError::TotalExhausted`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or storage failed; then the
+    /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`] and [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or storage failed; then the
     /// debit may or may not stand, and is not acknowledged.
     pub async fn debit(&self, role: &str, loss: Loss, fingerprint: Fingerprint) -> Result<Charge, DebitError> {
-        self.purchase(role, Purchase { fresh: loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint }).await
+        self.purchase(role, Purchase { fresh: loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint, questions: Vec::new() }).await
     }
 
     /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for other roles to the role's alone.
@@ -103,14 +171,16 @@ impl Ledger {
     ///
     /// As [`Ledger::debit`]. The charge covers the fresh part.
     ///
+    /// The questions of the fresh part are claimed with it, for a while, so that no other process answers them meanwhile; see [`Ledger::holding`].
+    ///
     /// # Errors
     ///
-    /// As [`Ledger::debit`].
+    /// As [`Ledger::debit`]; [`DebitError::Awaited`], after which nothing was charged and an answer is or will be there to be found.
     pub async fn purchase(&self, role: &str, purchase: Purchase) -> Result<Charge, DebitError> {
         let role = self.known(role)?;
         let (loss, fingerprint) = (purchase.fresh, purchase.fingerprint);
         if !loss.is_zero() || !purchase.answers.is_empty() {
-            self.worker.call(Access::Write, move |store| store.purchase(&role, &purchase)).await??;
+            self.worker.call(Access::Write, move |books| books.purchase(&role, &purchase)).await??;
         }
         Ok(Charge::paid(loss, fingerprint))
     }
@@ -122,7 +192,7 @@ impl Ledger {
     /// [`Error`].
     pub async fn find(&self, role: &str, question: Question) -> Result<Option<Stored>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |store| store.find(&role, &question)).await
+        self.worker.call(Access::Read, move |books| books.find(&role, &question)).await
     }
 
     /// The values of an answer that the role holds.
@@ -132,7 +202,7 @@ impl Ledger {
     /// [`Error`].
     pub async fn held(&self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |store| store.held(&role, answer)).await
+        self.worker.call(Access::Read, move |books| books.held(&role, answer)).await
     }
 
     /// Keeps released values, durably, as an answer that the role has paid for.
@@ -142,7 +212,7 @@ impl Ledger {
     /// [`Error`].
     pub async fn keep(&self, role: &str, question: Question, released: Vec<u8>) -> Result<(), Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Write, move |store| store.keep(&role, &question, &released)).await
+        self.worker.call(Access::Write, move |books| books.keep(&role, &question, &released)).await
     }
 
     /// The role's account: for the role itself.
@@ -161,7 +231,7 @@ impl Ledger {
     /// [`Error`].
     pub async fn balances(&self, role: &str) -> Result<Balances, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |store| store.balances(&role)).await
+        self.worker.call(Access::Read, move |books| books.balances(&role)).await
     }
 
     /// The owner's account, over every role: for the operator.
@@ -170,7 +240,7 @@ impl Ledger {
     ///
     /// [`Error`].
     pub async fn balance_owner(&self) -> Result<Balance, Error> {
-        self.worker.call(Access::Read, Store::balance_owner).await
+        self.worker.call(Access::Read, Books::balance_owner).await
     }
 
     /// Counts one failure that showed the role something of private rows (a timeout, a backend error), durably, and returns how many there are. They are
@@ -181,7 +251,7 @@ impl Ledger {
     /// [`Error`].
     pub async fn record_failure(&self, role: &str) -> Result<u32, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Write, move |store| store.record_failure(&role)).await
+        self.worker.call(Access::Write, move |books| books.record_failure(&role)).await
     }
 
     /// How many failures of the role were counted.
@@ -191,7 +261,7 @@ impl Ledger {
     /// [`Error`].
     pub async fn failures(&self, role: &str) -> Result<u32, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |store| store.failures(&role)).await
+        self.worker.call(Access::Read, move |books| books.failures(&role)).await
     }
 
     /// How many more failures the role may see under `limits.failures`; at zero the engine refuses to run its plans.
@@ -210,7 +280,88 @@ impl Ledger {
     /// [`Error`].
     pub async fn history(&self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |store| store.history(&role, rows_max)).await
+        self.worker.call(Access::Read, move |books| books.history(&role, rows_max)).await
+    }
+
+    /// Does work whose questions this process claims: renews the claims while it lasts. [`Ledger::keep`] gives each back; [`Ledger::release`] those without answer.
+    pub async fn holding<T>(&self, questions: &[[u8; 32]], work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            match tokio::time::timeout(RENEW_EVERY, &mut work).await {
+                Ok(done) => return done,
+                Err(_) if questions.is_empty() => return work.await,
+                Err(_) => {
+                    let questions = questions.to_vec();
+                    // A claim that is lost costs a second answer, nothing else.
+                    let renewed = self.worker.call(Access::Write, move |books| books.renew_claims(&questions));
+                    tokio::select! {
+                        done = &mut work => return done,
+                        _ = renewed => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether another process is making an answer to one of the questions just now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn is_claimed(&self, questions: &[[u8; 32]]) -> Result<bool, Error> {
+        let questions = questions.to_vec();
+        self.worker.call(Access::Read, move |books| books.is_claimed(&questions, books.clock.now())).await
+    }
+
+    /// Gives back claims of questions that got no answer.
+    pub async fn release(&self, questions: &[[u8; 32]]) {
+        if questions.is_empty() {
+            return;
+        }
+        let questions = questions.to_vec();
+        if let Err(error) = self.worker.call(Access::Write, move |books| books.release(&questions)).await {
+            tracing::warn!(%error, "claims were not given back; they end by themselves");
+        }
+    }
+
+    /// Records a decision of the owner; every process on this ledger obeys it from the next debit on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Decision`] for a grant past the owner's total; [`Error::UnknownRole`]; those of the store.
+    pub async fn decide(&self, decision: Decision) -> Result<(), Error> {
+        if let Act::Grant { role, .. } | Act::Freeze { role: Some(role) } | Act::Unfreeze { role: Some(role) } = &decision.act {
+            self.known(role)?;
+        }
+        self.worker.call(Access::Write, move |books| books.decide(&decision)).await?
+    }
+
+    /// Every decision of the owner, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn decisions(&self) -> Result<Vec<Decided>, Error> {
+        self.worker.call(Access::Read, Books::decisions).await
+    }
+
+    /// Hands in the record of a statement, which is written by the way.
+    pub async fn record(&self, record: Record) {
+        self.audit.record(record).await;
+    }
+
+    /// Returns once every record handed in before is written, or could not be.
+    pub async fn flush(&self) {
+        self.audit.flush().await;
+    }
+
+    /// Records of statements after the one of that number, oldest first, each with its number; of the newest [`STATEMENTS_KEPT`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn records(&self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
+        self.worker.call(Access::Read, move |books| books.records(after, rows_max)).await
     }
 
     fn known(&self, role: &str) -> Result<String, Error> {

@@ -8,6 +8,14 @@ const REMEDY: &str = "Nothing was charged. A lower pgveil.epsilon makes a query 
 
 /// The role's own account does not admit the loss. One line names the currency that is nearest to fitting; the detail names the other.
 pub(super) fn exhausted(needs: &Loss, balance: &Balance) -> Refusal {
+    let refusal = nearest(needs, balance);
+    match balance.renewal_date() {
+        Some(date) => refusal.hint(format!("The budget is renewed on {date} (UTC).")),
+        None => refusal,
+    }
+}
+
+fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
     if needs.delta > balance.delta_left() {
         return refusal(
             format!("privacy budget exhausted: this query needs delta {} and {} is left", needed(needs.delta), remaining(balance.delta_left())),
@@ -42,6 +50,14 @@ pub(super) fn total_exhausted() -> Refusal {
     refusal(
         "privacy budget exhausted: the total over all roles does not cover this query".to_owned(),
         "Nothing was charged, and the role's own budget is as it was. A larger total is the data owner's to give.",
+    )
+}
+
+/// The owner has frozen the account.
+pub(super) fn frozen() -> Refusal {
+    refusal(
+        "the privacy budget is frozen".to_owned(),
+        "Nothing was charged. Answers that the role has paid for are still shown. The data owner froze the account and can unfreeze it.",
     )
 }
 
@@ -108,7 +124,7 @@ mod tests {
 
     fn balance(accounting: Accounting, spent: Loss) -> Balance {
         let fixed = Fixed::round_down;
-        Balance { cap: Cap::new(fixed(1.0), fixed(1e-6), fixed(0.005), accounting).unwrap(), spent }
+        Balance::lasting(Cap::new(fixed(1.0), fixed(1e-6), fixed(0.005), accounting).unwrap(), spent)
     }
 
     fn laplace(epsilon: f64) -> Loss {

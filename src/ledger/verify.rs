@@ -1,124 +1,141 @@
-//! The check of the whole file at its opening: pages, schema, and every sum against the history it stands for.
+//! The check of a whole ledger at its opening: every sum against the history it stands for.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-
-use rusqlite::{Connection, ErrorCode};
 
 use super::error::Error;
-use super::{answers, sqlite};
+use super::store::{Access, Row, Store, Value};
 use crate::mechanism::Loss;
+
+/// Rows read at a time.
+const PAGE: usize = 10_000;
+
+/// What one account's rows must say.
+struct Expected {
+    kind: String,
+    name: String,
+    lifetime: Loss,
+    /// Of a role: its period's sums, and the last debit and receipt before it.
+    period: Option<(Loss, i64, i64)>,
+    summed: Option<Loss>,
+    summed_period: Option<Loss>,
+}
 
 /// Reads everything in one snapshot and writes nothing.
 ///
 /// # Guarantee
 ///
-/// On success the file is structurally whole, has exactly the expected schema, no debit is missing from its middle, and each account's sum is the exact sum
-/// of its debits and receipts (the owner's: of all debits). A file that was set back to an older whole state cannot be told from that state.
+/// On success no debit and no receipt is missing from the middle, each account's sum is the exact sum of its debits and receipts (the owner's: of all
+/// debits), and each period's of those since its beginning. A ledger that was set back to an older whole state cannot be told from that state.
 ///
 /// # Errors
 ///
-/// [`Error::Damaged`]; [`Error::Storage`] where SQLite could not read for other reasons than damage.
-pub(super) fn verify(connection: &Connection, path: &Path, schema: &str) -> Result<(), Error> {
-    let checked = || -> rusqlite::Result<Option<String>> {
-        let snapshot = connection.unchecked_transaction()?;
-        if let Some(reason) = structure(&snapshot, path, schema)? {
-            return Ok(Some(reason));
-        }
-        sums(&snapshot)
+/// [`Error::Damaged`]; those of the store.
+pub(super) fn sums(store: &mut dyn Store, ledger: &str, format: i64) -> Result<(), Error> {
+    store.begin(Access::Read)?;
+    let found = fault(store, format);
+    store.end(found.as_ref().map(|_| ()).map_err(Clone::clone))?;
+    match found? {
+        None => Ok(()),
+        Some(reason) => Err(Error::Damaged { ledger: ledger.to_owned(), reason }),
+    }
+}
+
+fn fault(store: &mut dyn Store, format: i64) -> Result<Option<String>, Error> {
+    let mut accounts = expected(store, format)?;
+    let Some(owner) = accounts.iter().find(|(_, account)| account.kind == "owner").map(|(id, _)| *id) else {
+        let sql = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER BY id LIMIT $2";
+        let any = store.query(sql, &[Value::Int(0), Value::Int(1)])?;
+        return Ok((!any.is_empty()).then(|| "there are debits and no owner".to_owned()));
     };
-    match checked() {
-        Ok(None) => Ok(()),
-        Ok(Some(reason)) => Err(Error::Damaged { path: path.to_owned(), reason }),
-        Err(error) => Err(read_failure(path, error)),
+    let debits = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER BY id LIMIT $2";
+    let fault = add_up(store, debits, "debits", |row, id| {
+        let (role, loss) = (row.int(1)?, row.loss(2)?);
+        Ok(add(&mut accounts, owner, loss, |_| false) && add(&mut accounts, role, loss, |(_, debits, _)| id > debits))
+    })?;
+    if fault.is_some() {
+        return Ok(fault);
     }
-}
-
-/// Whether the file is structurally whole and has exactly this schema.
-///
-/// # Errors
-///
-/// As [`verify`].
-pub(super) fn structure_of(connection: &Connection, path: &Path, schema: &str) -> Result<(), Error> {
-    let checked = connection.unchecked_transaction().and_then(|snapshot| structure(&snapshot, path, schema));
-    match checked {
-        Ok(None) => Ok(()),
-        Ok(Some(reason)) => Err(Error::Damaged { path: path.to_owned(), reason }),
-        Err(error) => Err(read_failure(path, error)),
-    }
-}
-
-/// Whether a failure to read means damage, or only that the file could not be read now.
-pub(super) fn read_failure(path: &Path, error: rusqlite::Error) -> Error {
-    match error.sqlite_error_code() {
-        // No code of SQLite: a value of the wrong type or length came back.
-        None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged { path: path.to_owned(), reason: error.to_string() },
-        Some(_) => error.into(),
-    }
-}
-
-fn structure(snapshot: &Connection, path: &Path, schema: &str) -> rusqlite::Result<Option<String>> {
-    let integrity: String = snapshot.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if integrity != "ok" {
-        return Ok(Some(integrity));
-    }
-    // SQLite reads past the end of a torn last page as zeros.
-    let size: i64 = snapshot.query_row("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", [], |row| row.get(0))?;
-    if !std::fs::metadata(path).is_ok_and(|file| i64::try_from(file.len()) == Ok(size)) {
-        return Ok(Some(format!("it should have {size} bytes")));
-    }
-    if snapshot.prepare("PRAGMA foreign_key_check")?.exists([])? {
-        return Ok(Some("a debit of no account".to_owned()));
-    }
-    let expected = Connection::open_in_memory()?;
-    expected.execute_batch(schema)?;
-    if objects(snapshot)? != objects(&expected)? {
-        return Ok(Some("its tables are not those of a ledger".to_owned()));
-    }
-    Ok(None)
-}
-
-/// Names and definitions of all tables, indexes and triggers.
-fn objects(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
-    let mut statement = connection.prepare("SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name")?;
-    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
-}
-
-fn sums(snapshot: &Connection) -> rusqlite::Result<Option<String>> {
-    let (count, last): (i64, i64) =
-        snapshot.query_row("SELECT count(*), coalesce(max(id), 0) FROM debit", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if count != last {
-        return Ok(Some(format!("{count} debits are there of {last}")));
-    }
-    let mut total = Some(Loss::ZERO);
-    let mut by_role = BTreeMap::<i64, Option<Loss>>::new();
-    let mut statement = snapshot.prepare("SELECT epsilon, rho, mu_squared, delta, role FROM debit")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let loss = sqlite::loss_at(row)?;
-        total = total.and_then(|sum| sum.compose(loss));
-        let sum = by_role.entry(row.get(4)?).or_insert(Some(Loss::ZERO));
-        *sum = sum.and_then(|sum| sum.compose(loss));
-    }
-    let (count, last): (i64, i64) =
-        snapshot.query_row("SELECT count(*), coalesce(max(id), 0) FROM receipt", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if count != last {
-        return Ok(Some(format!("{count} receipts are there of {last}")));
-    }
-    // The owner had paid for what these bought.
-    for (role, loss) in answers::receipts(snapshot)? {
-        let sum = by_role.entry(role).or_insert(Some(Loss::ZERO));
-        *sum = sum.and_then(|sum| sum.compose(loss));
-    }
-    let mut statement = snapshot.prepare("SELECT spent_epsilon, spent_rho, spent_mu_squared, spent_delta, id, kind, name FROM account")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (id, kind, name): (i64, String, String) = (row.get(4)?, row.get(5)?, row.get(6)?);
-        let expected = if kind == "owner" { total } else { by_role.remove(&id).unwrap_or(Some(Loss::ZERO)) };
-        if expected != Some(sqlite::loss_at(row)?) {
-            return Ok(Some(format!("the sum of {kind} {name:?} is not the sum of its debits")));
+    if format >= 2 {
+        // The owner had paid for what these bought.
+        let receipts = "SELECT id, role, epsilon, rho, mu_squared, delta FROM receipt WHERE id > $1 ORDER BY id LIMIT $2";
+        let fault = add_up(store, receipts, "receipts", |row, id| {
+            let (role, loss) = (row.int(1)?, row.loss(2)?);
+            Ok(role != owner && add(&mut accounts, role, loss, |(_, _, receipts)| id > receipts))
+        })?;
+        if fault.is_some() {
+            return Ok(fault);
         }
     }
-    // What is left was debited to an account that is no role.
-    Ok((!by_role.is_empty()).then(|| "a debit of no role".to_owned()))
+    Ok(accounts.values().find_map(disagreement))
+}
+
+fn disagreement(account: &Expected) -> Option<String> {
+    let Expected { kind, name, lifetime, period, summed, summed_period } = account;
+    if *summed != Some(*lifetime) {
+        return Some(format!("the sum of {kind} {name:?} is not the sum of its debits"));
+    }
+    match period {
+        Some((period, _, _)) if *summed_period != Some(*period) => Some(format!("the period of {kind} {name:?} is not the sum of its debits")),
+        Some(_) | None => None,
+    }
+}
+
+fn expected(store: &mut dyn Store, format: i64) -> Result<BTreeMap<i64, Expected>, Error> {
+    let sql = "SELECT id, kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta FROM account";
+    let mut accounts = BTreeMap::new();
+    for row in store.query(sql, &[])? {
+        let account = Expected {
+            kind: row.text(1)?.to_owned(),
+            name: row.text(2)?.to_owned(),
+            lifetime: row.loss(3)?,
+            period: None,
+            summed: Some(Loss::ZERO),
+            summed_period: Some(Loss::ZERO),
+        };
+        accounts.insert(row.int(0)?, account);
+    }
+    if format >= 3 {
+        for row in store.query("SELECT account, debits, receipts, epsilon, rho, mu_squared, delta FROM period", &[])? {
+            if let Some(account) = accounts.get_mut(&row.int(0)?) {
+                account.period = Some((row.loss(3)?, row.int(1)?, row.int(2)?));
+            }
+        }
+    }
+    Ok(accounts)
+}
+
+/// Adds a loss to an account, and to its period where it falls into that. Whether there is such an account.
+fn add(accounts: &mut BTreeMap<i64, Expected>, id: i64, loss: Loss, is_since: impl Fn((Loss, i64, i64)) -> bool) -> bool {
+    let Some(account) = accounts.get_mut(&id) else { return false };
+    account.summed = account.summed.and_then(|sum| sum.compose(loss));
+    if account.period.is_some_and(is_since) {
+        account.summed_period = account.summed_period.and_then(|sum| sum.compose(loss));
+    }
+    true
+}
+
+/// Shows every row of a table to `one`, page by page; the ids are 1, 2, 3, …
+fn add_up(
+    store: &mut dyn Store,
+    sql: &'static str,
+    what: &str,
+    mut one: impl FnMut(&Row, i64) -> Result<bool, Error>,
+) -> Result<Option<String>, Error> {
+    let mut last = 0;
+    loop {
+        let rows = store.query(sql, &[Value::Int(last), Value::Int(PAGE as i64)])?;
+        for row in &rows {
+            let id = row.int(0)?;
+            if id != last + 1 {
+                return Ok(Some(format!("{what} are missing after number {last}")));
+            }
+            if !one(row, id)? {
+                return Ok(Some(format!("one of its {what} is of no role")));
+            }
+            last = id;
+        }
+        if rows.len() < PAGE {
+            return Ok(None);
+        }
+    }
 }

@@ -2,8 +2,9 @@
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::books::Books;
 use super::error::Error;
-use super::sqlite::{Access, Store};
+use super::store::Access;
 
 /// Most jobs in one transaction; bounds how long the first waits for the last.
 const BATCH_MAX: usize = 256;
@@ -13,8 +14,8 @@ const QUEUE_MAX: usize = 1024;
 /// Told whether the transaction that holds the job was committed; passes the job's result on.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// Takes the store inside the transaction, or why there is none. An error in the first place undoes the whole transaction.
-type Run = Box<dyn FnOnce(Result<&Store, Error>) -> (Result<(), Error>, Answer) + Send>;
+/// Takes the books inside the transaction, or why there is none. An error in the first place undoes the whole transaction.
+type Run = Box<dyn FnOnce(Result<&mut Books, Error>) -> (Result<(), Error>, Answer) + Send>;
 
 struct Job {
     access: Access,
@@ -28,19 +29,19 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread and opens the store in it.
+    /// Starts the thread and opens the books in it.
     ///
     /// # Errors
     ///
     /// Those of `open`; [`Error::File`] if no thread can be started.
-    pub(super) async fn start(open: impl FnOnce() -> Result<Store, Error> + Send + 'static) -> Result<Self, Error> {
+    pub(super) async fn start(open: impl FnOnce() -> Result<Books, Error> + Send + 'static) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let (opened, wait) = oneshot::channel();
         std::thread::Builder::new().name("ledger".to_owned()).spawn(move || match open() {
-            Ok(store) => {
+            Ok(mut books) => {
                 // A caller that left drops `jobs`, which ends the loop at once.
                 let _ = opened.send(Ok(()));
-                serve(&store, queue);
+                serve(&mut books, queue);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
@@ -59,14 +60,14 @@ impl Worker {
     pub(super) async fn call<T: Send + 'static>(
         &self,
         access: Access,
-        work: impl FnOnce(&Store) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&mut Books) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, wait) = oneshot::channel();
-        let run = Box::new(move |store: Result<&Store, Error>| -> (Result<(), Error>, Answer) {
+        let run = Box::new(move |books: Result<&mut Books, Error>| -> (Result<(), Error>, Answer) {
             if reply.is_closed() {
                 return (Ok(()), Box::new(|_| {}));
             }
-            let value = store.and_then(work);
+            let value = books.and_then(work);
             let outcome = value.as_ref().map(|_| ()).map_err(Clone::clone);
             // A caller that left meanwhile is not told.
             (outcome, Box::new(move |committed| drop(reply.send(committed.and(value)))))
@@ -76,7 +77,7 @@ impl Worker {
     }
 }
 
-fn serve(store: &Store, mut queue: mpsc::Receiver<Job>) {
+fn serve(books: &mut Books, mut queue: mpsc::Receiver<Job>) {
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH_MAX
@@ -84,22 +85,23 @@ fn serve(store: &Store, mut queue: mpsc::Receiver<Job>) {
         {
             batch.push(job);
         }
-        run(store, batch);
+        run(books, batch);
     }
 }
 
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is answered before the commit returned.
-fn run(store: &Store, batch: Vec<Job>) {
+fn run(books: &mut Books, batch: Vec<Job>) {
     let access = if batch.iter().any(|job| job.access == Access::Write) { Access::Write } else { Access::Read };
     let mut answers = Vec::with_capacity(batch.len());
-    let mut state = store.begin(access);
+    let mut state = books.store.begin(access);
+    let begun = state.is_ok();
     for job in batch {
-        // After a failure the rest of the batch runs nothing: SQLite may have left the transaction.
-        let (outcome, answer) = (job.run)(state.clone().map(|()| store));
+        // After a failure the rest of the batch runs nothing: the store may have left the transaction.
+        let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *books));
         answers.push(answer);
         state = state.and(outcome);
     }
-    let committed = store.end(state);
+    let committed = if begun { books.store.end(state) } else { state };
     if let Err(error) = &committed {
         tracing::error!(%error, jobs = answers.len(), "ledger transaction failed");
     }

@@ -30,6 +30,15 @@ pub struct Budget {
 
 pub use crate::mechanism::Accounting;
 
+/// When a role's budget begins anew: at 00:00 UTC on Mondays, or on the first of the month. What was learnt before is not forgotten: periods add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Renew {
+    #[default]
+    Never,
+    Weekly,
+    Monthly,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Privacy {
     /// A word for one person or thing that is protected, used in messages.
@@ -52,6 +61,7 @@ pub struct Role {
     /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
     pub verifier: String,
     pub budget: Budget,
+    pub renew: Renew,
     pub reuse: RoleReuse,
     /// What its sessions start with.
     pub wishes: Wishes,

@@ -14,7 +14,7 @@ use super::portal::{Portal, Prepared, Progress, counted, each, text_column};
 use super::stop::{PROTOCOL_VIOLATION, Stop};
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{self, Query, Session, Statement};
+use crate::parse::{Query, Session, Statement};
 use crate::refusal::{Refusal, sqlstate};
 
 /// What one session may hold between messages.
@@ -33,7 +33,7 @@ impl<S: Service> Connection<S> {
         } else if self.statements.contains_key(&name) {
             return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
         }
-        let mut statements = parse::parse(sql)?;
+        let mut statements = self.read(sql).await?;
         if statements.len() > 1 {
             return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement").into());
         }

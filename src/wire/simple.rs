@@ -4,14 +4,14 @@ use super::connection::Connection;
 use super::portal::counted;
 use super::stop::Stop;
 use crate::engine::Service;
-use crate::parse;
+use crate::parse::{self, Statement};
 
 impl<S: Service> Connection<S> {
     /// What was answered before a statement fails stays answered; what stands after it does not run.
     pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Stop> {
         self.statements.remove("");
         self.portals.remove("");
-        let statements = parse::parse(sql)?;
+        let statements = self.read(sql).await?;
         if statements.is_empty() {
             self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
         }
@@ -43,5 +43,16 @@ impl<S: Service> Connection<S> {
         }
         self.end_implicit();
         self.ready().await
+    }
+
+    /// The statements of a text; one that cannot be read is recorded like any other that is refused.
+    pub(super) async fn read(&mut self, sql: &str) -> Result<Vec<Statement>, Stop> {
+        match parse::parse(sql) {
+            Ok(statements) => Ok(statements),
+            Err(refusal) => {
+                self.service.unread(&self.role, &refusal).await;
+                Err(refusal.into())
+            }
+        }
     }
 }

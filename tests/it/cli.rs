@@ -179,4 +179,32 @@ fn budget_reads_the_ledger_alone() {
     assert!(line("(owner)").contains("0.5000") && line("analyst").contains("0.5000"), "{shown}");
     let history = text(&asked(&["history"]).stdout);
     assert!(history.contains("analyst") && history.contains("0707070707070707"), "{history}");
+    // The owner's decisions, while somebody else has the ledger open.
+    let done = |question: &[&str]| {
+        let output = asked(question);
+        assert!(output.status.success(), "{question:?}: {}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let failed = |question: &[&str], code: i32, words: &str| {
+        let output = asked(question);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(code) && told.contains(words), "{question:?}: {told}");
+    };
+    let why = ["--why", "quarterly report", "--who", "olga"];
+    assert_eq!(done(&[&["grant", "--role", "analyst", "--epsilon", "0.5"], &why[..]].concat()), "recorded: grant analyst epsilon 0.5 delta 0\n");
+    done(&[&["freeze", "--role", "analyst"], &why[..]].concat());
+    let shown = done(&["show"]);
+    assert!(shown.lines().any(|line| line.starts_with("analyst") && line.contains("0.5000 0") && line.ends_with("frozen")), "{shown}");
+    done(&[&["unfreeze", "--role", "analyst"], &why[..]].concat());
+    done(&[&["freeze", "--all"], &why[..]].concat());
+    assert!(done(&["show"]).lines().filter(|line| line.ends_with("frozen")).count() == 2);
+    let history = done(&["history"]);
+    assert!(history.contains("grant analyst epsilon 0.5 delta 0 by olga: quarterly report") && history.contains("freeze (all) by olga"), "{history}");
+    failed(&[&["grant", "--role", "analyst", "--epsilon", "50"], &why[..]].concat(), 1, "more than the owner's whole budget");
+    failed(&[&["grant", "--role", "analyst", "--epsilon=-1"], &why[..]].concat(), 2, "must be a number from 0");
+    failed(&[&["freeze", "--role", "nobody"], &why[..]].concat(), 2, "its roles are analyst");
+    failed(&["freeze", "--why", "no one named"], 2, "--all");
+    failed(&["grant", "--role", "analyst", "--epsilon", "1"], 2, "--why");
+    assert!(!pgveil(&["budget"], &environment).status.success());
+    assert_eq!(done(&["export"]), "", "nothing was asked yet");
 }

@@ -1,16 +1,19 @@
 //! The ledger: what it admits, that it forgets nothing, and that it refuses every file it cannot trust.
 
+mod conformance;
+mod disk;
 mod processes;
 mod properties;
+mod relay;
+pub mod stage;
+mod steps;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
 
-use pgveil::ledger::{AccountSpec, DebitError, Error, Fingerprint, Ledger, Purchase, Question, Stored};
+use pgveil::ledger::{AccountSpec, DebitError, Error, Fingerprint, Ledger, Question};
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
-use pgveil::policy::Budget;
+use pgveil::policy::{Budget, Renew};
 
 const SHARE: f64 = 0.005;
 
@@ -28,6 +31,10 @@ impl Scratch {
     fn file(&self) -> PathBuf {
         self.0.join("ledger.db")
     }
+
+    fn url(&self) -> String {
+        format!("sqlite://{}", self.file().display())
+    }
 }
 
 impl Drop for Scratch {
@@ -38,7 +45,7 @@ impl Drop for Scratch {
 
 fn account(name: &str, epsilon: f64, delta: f64, accounting: Accounting) -> AccountSpec {
     let cap = Cap::new(Fixed::round_down(epsilon), Fixed::round_down(delta), Fixed::round_down(SHARE), accounting).unwrap();
-    AccountSpec { name: name.to_owned(), budget: Budget { epsilon, delta }, threshold_share: SHARE, cap }
+    AccountSpec { name: name.to_owned(), budget: Budget { epsilon, delta }, threshold_share: SHARE, cap, renew: Renew::Never }
 }
 
 fn laplace(epsilon: f64) -> Loss {
@@ -61,14 +68,26 @@ fn fingerprint(number: u64) -> Fingerprint {
     Fingerprint::new(digest)
 }
 
+async fn at(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Ledger, Error> {
+    Ledger::open(url, owner, roles).await
+}
+
 async fn open(path: &Path, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Ledger, Error> {
-    Ledger::open(&format!("sqlite://{}", path.display()), owner, roles).await
+    at(&format!("sqlite://{}", path.display()), owner, roles).await
 }
 
 /// Owner (8, 1e-6) and two roles of (1, 1e-6).
+fn specs_usual(accounting: Accounting) -> (AccountSpec, [AccountSpec; 2]) {
+    (account("owner", 8.0, 1e-6, accounting), ["ann", "bob"].map(|name| account(name, 1.0, 1e-6, accounting)))
+}
+
+async fn at_usual(url: &str, accounting: Accounting) -> Result<Ledger, Error> {
+    let (owner, roles) = specs_usual(accounting);
+    at(url, owner, &roles).await
+}
+
 async fn open_usual(path: &Path, accounting: Accounting) -> Result<Ledger, Error> {
-    let roles = ["ann", "bob"].map(|name| account(name, 1.0, 1e-6, accounting));
-    open(path, account("owner", 8.0, 1e-6, accounting), &roles).await
+    at_usual(&format!("sqlite://{}", path.display()), accounting).await
 }
 
 /// Rows of the history: (role, epsilon, rho, mu^2, delta, fingerprint), read without the ledger.
@@ -87,58 +106,6 @@ fn rows(path: &Path) -> Vec<(String, Loss, [u8; 32])> {
 }
 
 #[tokio::test]
-async fn charge_is_paid_by_both_accounts_and_kept() {
-    let scratch = Scratch::new();
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    let charge = ledger.debit("ann", laplace(0.0625), fingerprint(1)).await.unwrap();
-    assert!(charge.covers(&fingerprint(1)) && !charge.covers(&fingerprint(2)));
-    assert_eq!((charge.loss(), charge.fingerprint()), (&laplace(0.0625), &fingerprint(1)));
-    let _ = ledger.debit("bob", laplace(0.5), fingerprint(2)).await.unwrap();
-    drop(ledger);
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    let balances = ledger.balances("ann").await.unwrap();
-    assert_eq!(balances.role.spent, laplace(0.0625));
-    assert_eq!(balances.owner.spent, laplace(0.0625).compose(laplace(0.5)).unwrap());
-    assert_eq!(ledger.balance_owner().await.unwrap(), balances.owner);
-    assert!(balances.role.pure_open());
-    assert_eq!(balances.role.epsilon_left(), Fixed::round_down(0.9375));
-    let history = ledger.history("bob", 10).await.unwrap();
-    assert_eq!(history.len(), 1);
-    assert_eq!((history[0].loss, history[0].fingerprint), (laplace(0.5), fingerprint(2)));
-    let _ = ledger.debit("ann", gaussian(0.001), fingerprint(3)).await.unwrap();
-    let balance = ledger.balance("ann").await.unwrap();
-    assert!(!balance.pure_open());
-    assert!(ledger.balances("bob").await.unwrap().role.pure_open());
-}
-
-#[tokio::test]
-async fn refusal_charges_nothing_and_hides_the_total() {
-    let scratch = Scratch::new();
-    let roles = [account("ann", 1.0, 0.0, Accounting::Pure), account("bob", 1.0, 0.0, Accounting::Pure)];
-    let ledger = open(&scratch.file(), account("owner", 1.25, 0.0, Accounting::Pure), &roles).await.unwrap();
-    let _ = ledger.debit("ann", laplace(1.0), fingerprint(1)).await.unwrap();
-    let before = ledger.balances("bob").await.unwrap();
-    // The role's own refusal has its own numbers.
-    let refused = ledger.debit("ann", laplace(0.1), fingerprint(2)).await.unwrap_err();
-    assert!(matches!(&refused, DebitError::Exhausted { needs, .. } if *needs == laplace(0.1)));
-    let refusal = refused.refusal().unwrap();
-    assert_eq!((refusal.sqlstate.as_str(), refusal.message.lines().count()), ("53400", 1));
-    assert_eq!(refusal.message, "privacy budget exhausted: this query needs epsilon 0.1 and nothing is left");
-    // The total's has none.
-    let refused = ledger.debit("bob", laplace(0.5), fingerprint(3)).await.unwrap_err();
-    assert!(matches!(refused, DebitError::TotalExhausted { .. }));
-    let refusal = refused.refusal().unwrap();
-    let told = format!("{refused} {} {}", refusal.message, refusal.detail.unwrap());
-    assert!(!told.contains(|c: char| c.is_ascii_digit()), "{told}");
-    assert_eq!(ledger.balances("bob").await.unwrap(), before);
-    let _ = ledger.debit("bob", laplace(0.25), fingerprint(4)).await.unwrap();
-    assert_eq!(rows(&scratch.file()).len(), 2);
-    let unknown = ledger.debit("eve", laplace(0.1), fingerprint(5)).await.unwrap_err();
-    assert!(matches!(&unknown, DebitError::Ledger(Error::UnknownRole { .. })));
-    assert!(unknown.refusal().is_none());
-}
-
-#[tokio::test]
 async fn zero_loss_needs_neither_budget_nor_disk() {
     let scratch = Scratch::new();
     let ledger = open_usual(&scratch.file(), Accounting::Pure).await.unwrap();
@@ -151,50 +118,6 @@ async fn zero_loss_needs_neither_budget_nor_disk() {
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(rows(&scratch.file()).len(), 1);
     assert!(ledger.debit("eve", Loss::ZERO, fingerprint(3)).await.is_err());
-}
-
-#[tokio::test]
-async fn failures_are_counted_for_ever() {
-    let scratch = Scratch::new();
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    assert_eq!(ledger.failures_left("ann", 3).await.unwrap(), 3);
-    assert_eq!(ledger.record_failure("ann").await.unwrap(), 1);
-    assert_eq!(ledger.record_failure("ann").await.unwrap(), 2);
-    drop(ledger);
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    assert_eq!((ledger.failures("ann").await.unwrap(), ledger.failures("bob").await.unwrap()), (2, 0));
-    assert_eq!((ledger.failures_left("ann", 3).await.unwrap(), ledger.failures_left("ann", 1).await.unwrap()), (1, 0));
-    assert!(ledger.record_failure("eve").await.is_err());
-}
-
-#[tokio::test]
-async fn terms_of_an_account_are_fixed_but_its_budget_is_not() {
-    let scratch = Scratch::new();
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    let _ = ledger.debit("ann", laplace(0.75), fingerprint(1)).await.unwrap();
-    drop(ledger);
-    let refused = open_usual(&scratch.file(), Accounting::Zcdp).await.unwrap_err();
-    assert!(matches!(&refused, Error::Fixed { what: "accounting", .. }), "{refused}");
-    let owner = account("renamed", 8.0, 1e-6, Accounting::Gdp);
-    let mut ann = account("ann", 1.0, 1e-6, Accounting::Gdp);
-    ann.threshold_share = 0.1;
-    let refused = open(&scratch.file(), owner.clone(), std::slice::from_ref(&ann)).await.unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "the account of role \"ann\" was opened with threshold_share 0.005, which is fixed for ever, and the policy says 0.1: set it back, or use a new ledger"
-    );
-    let refused = open(&scratch.file(), owner.clone(), &[account("x", 1.0, 0.0, Accounting::Pure), account("x", 1.0, 0.0, Accounting::Pure)]).await;
-    assert!(matches!(refused.unwrap_err(), Error::NamedTwice { .. }));
-    // A smaller budget than is spent: the sum stays, and everything is refused.
-    let ledger = open(&scratch.file(), owner.clone(), &[account("ann", 0.5, 1e-6, Accounting::Gdp)]).await.unwrap();
-    assert_eq!(ledger.balance("ann").await.unwrap().spent, laplace(0.75));
-    assert_eq!(ledger.balance("ann").await.unwrap().epsilon_left(), Fixed::ZERO);
-    assert!(ledger.debit("ann", laplace(0.5), fingerprint(2)).await.is_err());
-    // "bob" is in no policy any more: nobody debits it, and its account is kept.
-    assert!(matches!(ledger.balance("bob").await.unwrap_err(), Error::UnknownRole { .. }));
-    drop(ledger);
-    let ledger = open(&scratch.file(), owner, &[account("ann", 2.0, 1e-6, Accounting::Gdp)]).await.unwrap();
-    let _ = ledger.debit("ann", laplace(1.25), fingerprint(3)).await.unwrap();
 }
 
 #[tokio::test]
@@ -240,123 +163,48 @@ async fn failed_debit_is_undone_whole() {
     let _ = ledger.debit("ann", laplace(0.1), fingerprint(2)).await.unwrap();
 }
 
-/// 50 sessions on two roles: the roles' budgets admit more than the total, and the total binds.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sessions_race_for_the_last_epsilon() {
-    let scratch = Scratch::new();
-    let roles = [account("ann", 1.0, 0.0, Accounting::Pure), account("bob", 1.0, 0.0, Accounting::Pure)];
-    let owner = account("owner", 1.5, 0.0, Accounting::Pure);
-    let loss = laplace(0.01);
-    let admissible = owner.cap.epsilon().0 / loss.epsilon.unwrap().0;
-    let ledger = Arc::new(open(&scratch.file(), owner, &roles).await.unwrap());
-    let sessions: Vec<_> = (0..50u64)
-        .map(|session| {
-            let ledger = Arc::clone(&ledger);
-            tokio::spawn(async move {
-                let role = if session % 2 == 0 { "ann" } else { "bob" };
-                let mut charged = 0;
-                for query in 0..10 {
-                    charged += u128::from(ledger.debit(role, loss, fingerprint(session * 100 + query)).await.is_ok());
-                }
-                charged
-            })
-        })
-        .collect();
-    let mut charged = 0;
-    for session in sessions {
-        charged += session.await.unwrap();
-    }
-    assert_eq!(charged, admissible);
-    assert_eq!(rows(&scratch.file()).len() as u128, admissible);
-}
-
-/// Not a bound: prints what one and fifty callers get.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn debits_per_second() {
-    for tasks in [1, 50u64] {
-        let scratch = Scratch::new();
-        let ledger = Arc::new(open_usual(&scratch.file(), Accounting::Gdp).await.unwrap());
-        let loss = laplace(1e-6);
-        let each = 500 / tasks;
-        let start = Instant::now();
-        let running: Vec<_> = (0..tasks)
-            .map(|task| {
-                let ledger = Arc::clone(&ledger);
-                tokio::spawn(async move {
-                    for query in 0..each {
-                        let _ = ledger.debit("ann", loss, fingerprint(task * 1000 + query)).await.unwrap();
-                    }
-                })
-            })
-            .collect();
-        for task in running {
-            task.await.unwrap();
-        }
-        println!("{tasks} tasks: {:.0} debits a second", (each * tasks) as f64 / start.elapsed().as_secs_f64());
-    }
-}
-
 fn question(number: u8, accuracy: f64, loss: Loss) -> Question {
     Question { digest: [number; 32], accuracy, loss }
 }
 
-#[tokio::test]
-async fn answers_are_held_by_those_who_paid() {
-    let scratch = Scratch::new();
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    let asked = question(1, 0.1, gaussian(0.01));
-    assert_eq!(ledger.find("ann", asked).await.unwrap(), None);
-    let _charge = ledger.debit("ann", asked.loss, fingerprint(1)).await.unwrap();
-    ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
-    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
-    assert_eq!(ledger.find("ann", question(1, 0.05, gaussian(0.0025))).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
-    assert_eq!(ledger.find("ann", question(1, 0.2, gaussian(0.04))).await.unwrap(), None, "more accurate than what is there");
-    assert_eq!(ledger.find("ann", question(2, 0.1, asked.loss)).await.unwrap(), None);
-    assert_eq!(ledger.find("bob", question(1, 0.1, laplace(0.1))).await.unwrap(), None, "another loss would tell of the first asker");
-    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    assert_eq!(ledger.held("bob", answer).await.unwrap(), None, "not before it is paid");
-    let total = ledger.balance_owner().await.unwrap().spent;
-    let purchase = Purchase { fresh: Loss::ZERO, offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(2) };
-    let _charge = ledger.purchase("bob", purchase).await.unwrap();
-    assert_eq!(ledger.held("bob", answer).await.unwrap(), Some(b"values".to_vec()));
-    assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
-    assert_eq!(ledger.balance_owner().await.unwrap().spent, total);
-    drop(ledger);
-    // Opened again, the sums are held against debits and receipts.
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    assert_eq!(ledger.find("bob", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
-    assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn an_offer_past_the_budget_is_refused() {
-    let scratch = Scratch::new();
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    let asked = question(1, 3.0, gaussian(9.0));
-    ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
-    let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    let purchase = Purchase { fresh: gaussian(0.0001), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(1) };
-    let refused = ledger.purchase("bob", purchase).await.unwrap_err();
-    assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
-    assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
-    assert_eq!(ledger.balance("bob").await.unwrap().spent, Loss::ZERO, "neither part is charged");
-    assert_eq!(ledger.balance_owner().await.unwrap().spent, Loss::ZERO);
-}
-
-#[tokio::test]
-async fn ledger_of_the_first_format_is_kept_whole() {
-    let scratch = Scratch::new();
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    let _charge = ledger.debit("ann", gaussian(0.01), fingerprint(1)).await.unwrap();
-    drop(ledger);
-    std::thread::sleep(std::time::Duration::from_millis(50));
-    let connection = rusqlite::Connection::open(scratch.file()).unwrap();
+/// Waits until nobody has the file open, and takes from it what its format did not have yet.
+fn set_back(path: &Path, sql: &str) {
+    let connection = rusqlite::Connection::open(path).unwrap();
     connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-    connection.execute_batch("DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; PRAGMA user_version = 1").unwrap();
-    drop(connection);
-    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
-    assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));
-    ledger.keep("ann", question(1, 0.1, gaussian(0.01)), b"values".to_vec()).await.unwrap();
-    drop(ledger);
-    assert!(open_usual(&scratch.file(), Accounting::Gdp).await.is_ok());
+    connection.execute_batch(sql).unwrap();
+}
+
+const THIRD: &str = "DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
+
+#[tokio::test]
+async fn ledgers_of_older_formats_are_kept_whole() {
+    for (format, sql) in [
+        (1, format!("{THIRD} DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; PRAGMA user_version = 1")),
+        (2, format!("{THIRD} PRAGMA user_version = 2")),
+    ] {
+        let scratch = Scratch::new();
+        let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+        let _charge = ledger.debit("ann", gaussian(0.01), fingerprint(1)).await.unwrap();
+        ledger.record_failure("bob").await.unwrap();
+        drop(ledger);
+        set_back(&scratch.file(), &sql);
+        let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+        let balance = ledger.balance("ann").await.unwrap();
+        assert_eq!((balance.spent, balance.lifetime), (gaussian(0.01), gaussian(0.01)), "format {format}");
+        assert_eq!(ledger.failures("bob").await.unwrap(), 1);
+        ledger.keep("ann", question(1, 0.1, gaussian(0.01)), b"values".to_vec()).await.unwrap();
+        drop(ledger);
+        assert!(open_usual(&scratch.file(), Accounting::Gdp).await.is_ok());
+        // An older file whose sums are not those of its debits is refused as it is.
+        set_back(&scratch.file(), &sql);
+        let guard: String = rusqlite::Connection::open(scratch.file())
+            .unwrap()
+            .query_row("SELECT sql FROM sqlite_schema WHERE name = 'account_spent'", [], |row| row.get(0))
+            .unwrap();
+        set_back(&scratch.file(), &format!("DROP TRIGGER account_spent; UPDATE account SET spent_rho = zeroblob(16); {guard}"));
+        let before = std::fs::read(scratch.file()).unwrap();
+        let refused = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap_err();
+        assert!(matches!(&refused, Error::Damaged { .. }), "format {format}: {refused}");
+        assert!(std::fs::read(scratch.file()).unwrap() == before, "format {format}: the file was touched");
+    }
 }

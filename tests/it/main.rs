@@ -1,6 +1,7 @@
 //! Integration tests: one binary, one module a subject.
 
 mod attack;
+mod audit;
 mod catalog;
 mod catalogs;
 mod cli;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pgveil::engine::Asker;
 
-use crate::veil::Veil;
+use crate::veil::{Veil, rows_of};
 
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
 
@@ -164,4 +164,37 @@ async fn what_failed_is_charged_and_not_kept() {
     assert!(once > 0.0);
     assert!(veil.ask(sql).await.is_err());
     assert!(veil.spent().await > once, "without an answer there is nothing to show again");
+}
+
+/// First askers at once, at two proxies on one ledger: one answer, paid once.
+async fn two_proxies(veil: &Veil, ledger: &str) {
+    let proxies = [veil.proxy(ledger).await, veil.proxy(ledger).await];
+    let sql = "SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race";
+    let sessions: Vec<_> = (0..20)
+        .map(|session| {
+            let proxy = Arc::clone(&proxies[session % 2]);
+            tokio::spawn(async move { rows_of(&proxy, &Veil::asker(), sql).await.unwrap() })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for session in sessions {
+        answers.push(session.await.unwrap());
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    let ledger = proxies[0].ledger();
+    assert_eq!(ledger.history("analyst", 100).await.unwrap().len(), 1);
+    assert_eq!(ledger.balance_owner().await.unwrap().spent, ledger.balance("analyst").await.unwrap().spent);
+    // An error above a release loses it for nobody.
+    let failing = "SELECT 1 / (count(*) - count(*)) FROM nls.interviews";
+    assert!(rows_of(&proxies[0], &Veil::asker(), failing).await.is_err());
+    assert!(rows_of(&proxies[1], &Veil::asker(), "SELECT count(*) FROM nls.interviews").await.is_ok());
+    assert_eq!(ledger.history("analyst", 100).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn proxies_on_one_ledger_pay_once() {
+    let veil = Veil::demo(|y| y, None).await;
+    two_proxies(&veil, &veil.ledger).await;
+    two_proxies(&veil, &crate::ledger::stage::database().await).await;
 }

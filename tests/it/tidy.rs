@@ -9,8 +9,8 @@ const ORDER: [&str; 19] = [
     "mechanism",
     "catalog",
     "policy",
-    "ledger",
     "postgres",
+    "ledger",
     "shadow",
     "parse",
     "resolve",
@@ -285,6 +285,13 @@ fn no_other_noise_is_ever_plugged_in() {
     let engine = sources().into_iter().find(|s| s.path.ends_with("src/engine/mod.rs")).unwrap().code;
     assert_eq!(engine.matches("with_sampler").count(), 1, "its definition, and no call");
     assert_eq!(engine.matches("impl Sampler").count(), 0);
+}
+
+#[test]
+fn no_other_store_or_clock_is_ever_plugged_in() {
+    assert_nowhere(&["Ledger::on(", "impl Store"], |s| s.module.as_deref() != Some("ledger"));
+    let made: usize = sources().iter().map(|s| s.code.matches("impl Store for").count()).sum();
+    assert_eq!(made, 2, "SQLite and PostgreSQL");
 }
 
 #[test]

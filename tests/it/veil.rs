@@ -8,7 +8,7 @@ use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, File, Policy, Reuse, Wishes, check};
+use pgveil::policy::{Budget, File, Policy, Renew, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,9 @@ pub struct Veil {
     pub engine: Arc<Engine>,
     pub server: LocalPostgres,
     pub client: tokio_postgres::Client,
+    /// URL of its ledger.
+    pub ledger: String,
+    yaml: String,
     _directory: TemporaryDirectory,
 }
 
@@ -48,7 +51,7 @@ pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
     let share = policy.privacy.threshold_share;
     let cap =
         Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
-    AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap }
+    AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap, renew: Renew::Never }
 }
 
 impl Veil {
@@ -75,24 +78,16 @@ impl Veil {
     }
 
     async fn around(server: LocalPostgres, client: tokio_postgres::Client, yaml: &str, sampler: Option<MakeSampler>) -> Self {
-        let variables =
-            |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
-        let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
-        let catalog = pgveil::catalog::load(&client).await.unwrap();
-        let policy = check(&file, &catalog, &client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
-        let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone())).await.unwrap();
-        shadow.mirror(&client).await.unwrap();
         let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())));
         std::fs::create_dir(&directory.0).unwrap();
-        let url = format!("sqlite://{}", directory.0.join("ledger.db").display());
-        let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
-        let ledger = Ledger::open(&url, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
-        let backend = Backend::new(server.config(), 4);
-        let mut engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
-        if let Some(sampler) = sampler {
-            engine = engine.with_sampler(sampler);
-        }
-        Self { engine: Arc::new(engine), server, client, _directory: directory }
+        let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
+        let engine = engine(&server, &client, yaml, &ledger, sampler).await;
+        Self { engine: Arc::new(engine), server, client, ledger, yaml: yaml.to_owned(), _directory: directory }
+    }
+
+    /// Another proxy over the same data, on the ledger of that URL.
+    pub async fn proxy(&self, ledger: &str) -> Arc<Engine> {
+        Arc::new(engine(&self.server, &self.client, &self.yaml, ledger, None).await)
     }
 
     pub fn silent() -> Option<MakeSampler> {
@@ -129,10 +124,34 @@ impl Veil {
 
     /// Rows as text, columns joined by `|`, NULL as `∅`.
     pub async fn rows_as(&self, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
-        let answer = self.ask_as(asker, sql).await?;
-        let text = |v: &Option<bytes::Bytes>| v.as_ref().map_or("∅".to_owned(), |b| String::from_utf8_lossy(b).into_owned());
-        Ok(answer.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect())
+        rows_of(&self.engine, asker, sql).await
     }
+}
+
+async fn engine(server: &LocalPostgres, client: &tokio_postgres::Client, yaml: &str, ledger: &str, sampler: Option<MakeSampler>) -> Engine {
+    let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
+    let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
+    let catalog = pgveil::catalog::load(client).await.unwrap();
+    let policy = check(&file, &catalog, client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
+    let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone())).await.unwrap();
+    shadow.mirror(client).await.unwrap();
+    let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
+    let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
+    let backend = Backend::new(server.config(), 4);
+    let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
+    match sampler {
+        Some(sampler) => engine.with_sampler(sampler),
+        None => engine,
+    }
+}
+
+/// One query as an engine answers it: rows as text, columns joined by `|`, NULL as `∅`.
+pub async fn rows_of(engine: &Engine, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
+    let statements = parse(sql).map_err(Error::Parse)?;
+    let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
+    let answer = engine.answer(asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await?;
+    let text = |v: &Option<bytes::Bytes>| v.as_ref().map_or("∅".to_owned(), |b| String::from_utf8_lossy(b).into_owned());
+    Ok(answer.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join("|")).collect())
 }
 
 pub async fn load(client: &tokio_postgres::Client) {

@@ -3,7 +3,7 @@
 use super::super::error::{Findings, Place};
 use super::super::tree::{Node, Value};
 use super::super::walk::{self, Fields};
-use super::super::{Accounting, Budget, Privacy};
+use super::super::{Accounting, Budget, Privacy, Renew};
 
 pub fn read(node: &Node, findings: &mut Findings) -> Option<Privacy> {
     let mut fields = Fields::open(node, "privacy", findings)?;
@@ -17,7 +17,8 @@ pub fn read(node: &Node, findings: &mut Findings) -> Option<Privacy> {
     };
     let budget = fields
         .required("budget", "budget: {epsilon: 8, delta: 1e-6}", findings)
-        .and_then(|node| budget(node, "privacy.budget", accounting, findings));
+        .and_then(|node| budget(node, "privacy.budget", accounting, findings).map(|budget| (node, budget)))
+        .and_then(|(node, (budget, renew))| lasting(node.place, budget, renew, findings));
     let (epsilon_default, epsilon_max) = match fields.optional("per_query") {
         None => (0.1, 1.0),
         Some(node) => per_query(node, findings)?,
@@ -47,6 +48,18 @@ pub fn read(node: &Node, findings: &mut Findings) -> Option<Privacy> {
     })
 }
 
+/// The owner's total binds for ever.
+fn lasting(place: Place, budget: Budget, renew: Renew, findings: &mut Findings) -> Option<Budget> {
+    match renew {
+        Renew::Never => Some(budget),
+        Renew::Weekly | Renew::Monthly => {
+            findings
+                .error(place, "privacy.budget is never renewed: it is the most that all roles together may ever learn; renew the budgets of roles");
+            None
+        }
+    }
+}
+
 fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
     match walk::scalar(node, "privacy.accounting", "gdp, zcdp or pure", findings)? {
         ("gdp", _) => Some(Accounting::Gdp),
@@ -60,7 +73,7 @@ fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
 }
 
 /// `{epsilon, delta, renew}` of the owner or of a role. Which delta is allowed depends on the accounting; where that is unknown, the strict rule holds.
-pub fn budget(node: &Node, what: &str, accounting: Option<Accounting>, findings: &mut Findings) -> Option<Budget> {
+pub fn budget(node: &Node, what: &str, accounting: Option<Accounting>, findings: &mut Findings) -> Option<(Budget, Renew)> {
     let mut fields = Fields::open(node, what, findings)?;
     let epsilon =
         fields.required("epsilon", "epsilon: 1", findings).and_then(|node| walk::positive(node, &format!("{what}.epsilon"), f64::INFINITY, findings));
@@ -72,17 +85,20 @@ pub fn budget(node: &Node, what: &str, accounting: Option<Accounting>, findings:
         Some(node) if pure => walk::number(node, &format!("{what}.delta"), "a number from 0 and below 1", |x| (0.0..1.0).contains(&x), findings),
         Some(node) => walk::number(node, &format!("{what}.delta"), "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
     };
-    if let Some(node) = fields.optional("renew") {
-        renew(node, what, findings);
-    }
+    let renew = fields.optional("renew").map_or(Some(Renew::Never), |node| renew(node, what, findings));
     fields.done(findings);
-    Some(Budget { epsilon: epsilon?, delta: delta? })
+    Some((Budget { epsilon: epsilon?, delta: delta? }, renew?))
 }
 
-fn renew(node: &Node, what: &str, findings: &mut Findings) {
-    match walk::scalar(node, &format!("{what}.renew"), "never", findings) {
-        Some(("never", _)) | None => {}
-        Some((other, _)) => findings.error(node.place, format!("{what}.renew: {other} is not offered yet; write never: a budget is for ever")),
+fn renew(node: &Node, what: &str, findings: &mut Findings) -> Option<Renew> {
+    match walk::scalar(node, &format!("{what}.renew"), "never, weekly or monthly", findings)?.0 {
+        "never" => Some(Renew::Never),
+        "weekly" => Some(Renew::Weekly),
+        "monthly" => Some(Renew::Monthly),
+        other => {
+            findings.error(node.place, format!("{what}.renew must be never, weekly or monthly, not \"{other}\""));
+            None
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::error::Findings;
 use super::super::tree::Node;
 use super::super::walk::{self, Environment, Fields};
-use super::super::{Privacy, Role, RoleReuse, WISHES, Wishes};
+use super::super::{Privacy, Renew, Role, RoleReuse, WISHES, Wishes};
 use super::privacy;
 
 pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
@@ -49,7 +49,13 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
     };
     let wishes = fields.optional("settings").map_or_else(Wishes::default, |node| settings(node, &who, findings));
     fields.done(findings);
-    if let (Some((node, budget)), Some(owner)) = (budget, owner)
+    if let Some((node, (_, Renew::Weekly | Renew::Monthly))) = budget {
+        findings.warning(
+            node.place,
+            format!("the budget of {who} is renewed: what it learns adds up period by period, and only the owner's total (privacy.budget) ends it"),
+        );
+    }
+    if let (Some((node, (budget, _))), Some(owner)) = (budget, owner)
         && (budget.epsilon > owner.budget.epsilon || budget.delta > owner.budget.delta)
     {
         findings.error(
@@ -57,7 +63,7 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
             format!("the budget of {who} is more than the owner's whole budget (privacy.budget), which covers every role together"),
         );
     }
-    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1, reuse: reuse?, wishes })
+    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1.0, renew: budget?.1.1, reuse: reuse?, wishes })
 }
 
 /// What sessions of the role start with: `{epsilon: 0.5, keys: domain}`, each as after SET.

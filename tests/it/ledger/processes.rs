@@ -95,7 +95,7 @@ async fn killed_process_forgets_no_charge() {
         let mut children: Vec<_> = (0..2).map(|child| spawn(&scratch.file(), (round * 2 + child) * 1_000_000, epsilon)).collect();
         let readers: Vec<_> = children.iter_mut().map(reader).collect();
         for child in &mut children {
-            tokio::time::sleep(Duration::from_micros(5_000 + rand::random::<u64>() % 60_000)).await;
+            tokio::time::sleep(Duration::from_micros(5_000 + rand::random::<u64>() % 200_000)).await;
             child.kill().unwrap();
             child.wait().unwrap();
         }

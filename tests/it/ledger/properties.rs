@@ -1,20 +1,40 @@
 //! No sequence of debits passes a filter, and no damaged file is trusted or touched.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
 
-use super::{Scratch, account, fingerprint, gaussian, laplace, open, open_usual, rows};
-use pgveil::ledger::{DebitError, Error, Ledger};
+use super::{Scratch, account, fingerprint, gaussian, laplace, open_usual, stage};
+use pgveil::ledger::{AccountSpec, Act, Clock, DebitError, Decision, Error, Ledger, open_store};
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
+use pgveil::policy::Renew;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Debit { role: usize, loss: Loss },
-    Reopen { budgets: [(f64, f64); 3] },
+    Debit {
+        role: usize,
+        loss: Loss,
+    },
+    /// A restart or a reload under a changed policy: budgets of the roles and the owner, and whether the roles' are renewed.
+    Reopen {
+        budgets: [(f64, f64); 3],
+        renew: [Renew; 2],
+    },
+    /// The clock moves, also backwards.
+    Tick {
+        days: i64,
+    },
+    Grant {
+        role: usize,
+        epsilon: f64,
+    },
 }
 
 const ROLES: [&str; 2] = ["ann", "bob"];
+const DAY: i64 = 86_400_000_000;
 
 fn budget() -> impl Strategy<Value = (f64, f64)> {
     (0.2..2.0f64, prop::sample::select(vec![1e-7, 1e-6, 1e-5]))
@@ -22,6 +42,11 @@ fn budget() -> impl Strategy<Value = (f64, f64)> {
 
 fn budgets() -> impl Strategy<Value = [(f64, f64); 3]> {
     [budget(), budget(), budget()]
+}
+
+fn renews() -> impl Strategy<Value = [Renew; 2]> {
+    let renew = || prop::sample::select(vec![Renew::Never, Renew::Weekly]);
+    [renew(), renew()]
 }
 
 fn loss() -> impl Strategy<Value = Loss> {
@@ -32,19 +57,11 @@ fn loss() -> impl Strategy<Value = Loss> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        9 => (0..2usize, loss()).prop_map(|(role, loss)| Step::Debit { role, loss }),
-        1 => budgets().prop_map(|budgets| Step::Reopen { budgets }),
+        18 => (0..2usize, loss()).prop_map(|(role, loss)| Step::Debit { role, loss }),
+        2 => (budgets(), renews()).prop_map(|(budgets, renew)| Step::Reopen { budgets, renew }),
+        2 => (-10..20i64).prop_map(|days| Step::Tick { days }),
+        1 => (0..2usize, 0.05..0.5f64).prop_map(|(role, epsilon)| Step::Grant { role, epsilon }),
     ]
-}
-
-fn caps(accounting: Accounting, budgets: [(f64, f64); 3]) -> [Cap; 3] {
-    budgets.map(|(epsilon, delta)| account("any", epsilon, delta, accounting).cap)
-}
-
-async fn open_with(path: &Path, accounting: Accounting, budgets: [(f64, f64); 3]) -> Ledger {
-    let [ann, bob, owner] = budgets;
-    let spec = |name, (epsilon, delta)| account(name, epsilon, delta, accounting);
-    open(path, spec("owner", owner), &[spec("ann", ann), spec("bob", bob)]).await.unwrap()
 }
 
 /// The filter as it is promised, over all debits anew.
@@ -59,45 +76,172 @@ fn fits(cap: &Cap, losses: &[Loss]) -> bool {
     (pure || other) && sum(|loss| loss.delta.0) <= cap.delta().0
 }
 
-async fn follow(accounting: Accounting, first: [(f64, f64); 3], steps: Vec<Step>) {
-    let scratch = Scratch::new();
-    let mut ledger = open_with(&scratch.file(), accounting, first).await;
-    let mut caps_now = caps(accounting, first);
-    let mut paid: Vec<(usize, Loss)> = Vec::new();
+/// What a ledger promises of one role, written down once more and without a database.
+struct Model {
+    budget: (f64, f64),
+    renew: Renew,
+    /// Day on which the period began.
+    start: i64,
+    ever: Vec<Loss>,
+    period: Vec<Loss>,
+    granted_ever: u128,
+    granted: u128,
+}
+
+/// The Monday of a day since 1970.
+fn monday(day: i64) -> i64 {
+    (day + 3).div_euclid(7) * 7 - 3
+}
+
+impl Model {
+    fn new(budget: (f64, f64), renew: Renew, day: i64) -> Self {
+        let start = if renew == Renew::Never { 0 } else { monday(day) };
+        Self { budget, renew, start, ever: Vec::new(), period: Vec::new(), granted_ever: 0, granted: 0 }
+    }
+
+    fn reopen(&mut self, budget: (f64, f64), renew: Renew, day: i64) {
+        self.budget = budget;
+        if renew != self.renew {
+            let start = if renew == Renew::Never { 0 } else { monday(day) };
+            (self.renew, self.start) = (renew, self.start.max(start));
+        }
+    }
+
+    fn is_over(&self, day: i64) -> bool {
+        self.renew != Renew::Never && monday(day) > self.start
+    }
+
+    fn begin(&mut self, day: i64) {
+        if self.is_over(day) {
+            (self.start, self.granted) = (monday(day), 0);
+            self.period.clear();
+        }
+    }
+
+    fn cap(&self, accounting: Accounting, day: i64) -> Cap {
+        let granted = match self.renew {
+            Renew::Never => self.granted_ever,
+            _ if self.is_over(day) => 0,
+            _ => self.granted,
+        };
+        let epsilon = Fixed(Fixed::round_down(self.budget.0).0 + granted);
+        Cap::new(epsilon, Fixed::round_down(self.budget.1), Fixed::round_down(super::SHARE), accounting).unwrap()
+    }
+
+    fn admits(&self, accounting: Accounting, loss: Loss, day: i64) -> bool {
+        let before = match self.renew {
+            Renew::Never => self.ever.as_slice(),
+            _ if self.is_over(day) => &[],
+            _ => self.period.as_slice(),
+        };
+        fits(&self.cap(accounting, day), &[before, &[loss]].concat())
+    }
+}
+
+struct World {
+    url: String,
+    accounting: Accounting,
+    now: Arc<AtomicI64>,
+}
+
+impl World {
+    async fn open(&self, budgets: [(f64, f64); 3], renew: [Renew; 2]) -> Ledger {
+        let spec = |name, (epsilon, delta), renew| AccountSpec { renew, ..account(name, epsilon, delta, self.accounting) };
+        let roles = [spec("ann", budgets[0], renew[0]), spec("bob", budgets[1], renew[1])];
+        let (url, now) = (self.url.clone(), Arc::clone(&self.now));
+        let clock = Clock::new(move || now.load(Ordering::SeqCst));
+        Ledger::on(move || open_store(&url), clock, spec("owner", budgets[2], Renew::Never), &roles).await.unwrap()
+    }
+
+    fn day(&self) -> i64 {
+        self.now.load(Ordering::SeqCst).div_euclid(DAY)
+    }
+}
+
+async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], renew: [Renew; 2], steps: Vec<Step>) {
+    let world = World { url, accounting, now: Arc::new(AtomicI64::new(20_773 * DAY)) };
+    let mut ledger = world.open(first, renew).await;
+    let mut models = [0, 1].map(|role| Model::new(first[role], renew[role], world.day()));
+    let (mut owner, mut all) = (first[2], Vec::new());
+    let mut paid = HashMap::new();
     for (number, step) in steps.into_iter().enumerate() {
+        let day = world.day();
+        let of_owner = |owner: (f64, f64)| account("any", owner.0, owner.1, accounting).cap;
         match step {
-            Step::Reopen { budgets } => {
+            Step::Tick { days } => drop(world.now.fetch_add(days * DAY, Ordering::SeqCst)),
+            Step::Reopen { budgets, renew } => {
                 drop(ledger);
-                ledger = open_with(&scratch.file(), accounting, budgets).await;
-                caps_now = caps(accounting, budgets);
+                ledger = world.open(budgets, renew).await;
+                for (role, model) in models.iter_mut().enumerate() {
+                    model.reopen(budgets[role], renew[role], day);
+                }
+                owner = budgets[2];
+            }
+            Step::Grant { role, epsilon } => {
+                let more = Fixed::round_down(epsilon);
+                let act = Act::Grant { role: ROLES[role].to_owned(), epsilon: more, delta: Fixed::ZERO };
+                let decided = ledger.decide(Decision { act, who: "olga".to_owned(), why: "a test".to_owned() }).await;
+                let model = &mut models[role];
+                let raised = model.cap(accounting, day).epsilon().0 + more.0;
+                let fits = raised <= Fixed::round_down(owner.0).0 && model.budget.1 <= owner.1;
+                assert_eq!(decided.is_ok(), fits, "{decided:?}");
+                if fits {
+                    model.begin(day);
+                    model.granted += more.0;
+                    model.granted_ever += more.0;
+                }
             }
             Step::Debit { role, loss } => {
-                let with = |of: Option<usize>| -> Vec<Loss> {
-                    paid.iter().filter(|(r, _)| of.is_none_or(|of| of == *r)).map(|(_, loss)| *loss).chain([loss]).collect()
-                };
-                let expected = (fits(&caps_now[role], &with(Some(role))), fits(&caps_now[2], &with(None)));
+                let expected = (models[role].admits(accounting, loss, day), fits(&of_owner(owner), &[all.as_slice(), &[loss]].concat()));
                 match (expected, ledger.debit(ROLES[role], loss, fingerprint(number as u64)).await) {
-                    ((true, true), Ok(_)) => paid.push((role, loss)),
+                    ((true, true), Ok(_)) => {
+                        models[role].begin(day);
+                        models[role].period.push(loss);
+                        models[role].ever.push(loss);
+                        all.push(loss);
+                        paid.insert(fingerprint(number as u64), (role, loss));
+                    }
                     ((false, _), Err(DebitError::Exhausted { .. })) | ((true, false), Err(DebitError::TotalExhausted { .. })) => {}
                     (expected, got) => panic!("expected {expected:?}, got {got:?}"),
                 }
             }
         }
     }
-    let kept: Vec<_> = rows(&scratch.file()).into_iter().map(|(role, loss, _)| (role, loss)).collect();
-    assert_eq!(kept, paid.into_iter().map(|(role, loss)| (ROLES[role].to_owned(), loss)).collect::<Vec<_>>());
+    let mut kept = HashMap::new();
+    for (role, name) in ROLES.into_iter().enumerate() {
+        kept.extend(ledger.history(name, u32::MAX).await.unwrap().into_iter().map(|entry| (entry.fingerprint, (role, entry.loss))));
+    }
+    assert_eq!(kept, paid);
+}
+
+fn run(follow: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(follow);
+}
+
+fn accountings() -> impl Strategy<Value = Accounting> {
+    prop::sample::select(vec![Accounting::Gdp, Accounting::Zcdp, Accounting::Pure])
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_sequence_passes_a_filter(
-        accounting in prop::sample::select(vec![Accounting::Gdp, Accounting::Zcdp, Accounting::Pure]),
-        first in budgets(),
-        steps in prop::collection::vec(step(), 1..60),
+        accounting in accountings(), first in budgets(), renew in renews(), steps in prop::collection::vec(step(), 1..60),
     ) {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(follow(accounting, first, steps));
+        let scratch = Scratch::new();
+        run(follow(scratch.url(), accounting, first, renew, steps));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_sequence_passes_a_filter_on_postgres(
+        accounting in accountings(), first in budgets(), renew in renews(), steps in prop::collection::vec(step(), 1..60),
+    ) {
+        run(async { follow(stage::database().await, accounting, first, renew, steps).await });
     }
 }
 
@@ -137,7 +281,7 @@ async fn torn_and_foreign_files_are_refused_and_left() {
         ("random", random.clone(), |e| matches!(e, Error::Foreign { .. })),
         ("random after the header", garbage_after_header, |e| matches!(e, Error::Damaged { .. })),
         ("another application", patched(&whole, 68, 1), |e| matches!(e, Error::Foreign { .. })),
-        ("newer", patched(&whole, 60, 3), |e| matches!(e, Error::Newer { found: 3, known: 2, .. })),
+        ("newer", patched(&whole, 60, 4), |e| matches!(e, Error::Newer { found: 4, known: 3, .. })),
         ("no format", patched(&whole, 60, 0), |e| matches!(e, Error::Foreign { .. })),
     ];
     for (name, bytes, expected) in cases {

@@ -42,7 +42,7 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
     let share = policy.privacy.threshold_share;
     let cap =
         Cap::new(Fixed::round_down(budget.epsilon), Fixed::round_down(budget.delta), Fixed::round_down(share), policy.privacy.accounting).unwrap();
-    let account = |name: &str| AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap };
+    let account = |name: &str| AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap, renew: pgveil::policy::Renew::Never };
     let url = format!("sqlite://{}", directory.join("ledger.db").display());
     let ledger = Ledger::open(&url, account("owner"), &[account("ann")]).await.unwrap();
     let socket: String = world.client.query_one("SHOW unix_socket_directories", &[]).await.unwrap().get(0);

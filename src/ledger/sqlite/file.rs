@@ -7,12 +7,11 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::error::Error;
+use super::Error;
+use super::schema::FORMAT;
 
 /// "pgvl" in SQLite's application_id: this file is a pgveil ledger.
 pub(super) const APPLICATION_ID: u32 = 0x7067_766c;
-/// Format of the ledger, in SQLite's user_version.
-pub(super) const FORMAT: u32 = 2;
 
 const HEADER_SIZE: usize = 100;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -91,12 +90,12 @@ pub(super) fn check_header(path: &Path) -> Result<(), Error> {
     let mut header = [0u8; HEADER_SIZE];
     match read_header(path, &mut header) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(Error::Damaged { path: path.to_owned(), reason: "shorter than a header".to_owned() });
+            return Err(Error::Damaged { ledger: format!("ledger {path:?}"), reason: "shorter than a header".to_owned() });
         }
         other => other?,
     }
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let foreign = |reason| Err(Error::Foreign { path: path.to_owned(), reason });
+    let foreign = |reason: &str| Err(Error::Foreign { ledger: format!("{path:?}"), reason: reason.to_owned() });
     if !header.starts_with(MAGIC) {
         return foreign("not an SQLite database");
     }
@@ -106,7 +105,7 @@ pub(super) fn check_header(path: &Path) -> Result<(), Error> {
     match word(60) {
         1..=FORMAT => {}
         0 => return foreign("it has no format version"),
-        found => return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT }),
+        found => return Err(Error::Newer { ledger: format!("ledger {path:?}"), found: i64::from(found), known: i64::from(FORMAT) }),
     }
     // Write-ahead logging keeps commits outside the file, where a copy misses them. Ours never has it.
     if header[18..20] != [1, 1] {

@@ -1,0 +1,372 @@
+//! The rules of the ledger: what is admitted, what is written. One thread runs them, over one store, inside one transaction at a time.
+
+use std::collections::HashMap;
+
+use super::balance::{Balance, Balances};
+use super::charge::Fingerprint;
+use super::clock::{Clock, period_end, period_start};
+use super::error::{DebitError, Error};
+use super::store::{Access, Row, Store, Value, loss as columns, text};
+use super::{AccountSpec, Entry, Purchase};
+use crate::mechanism::{Accounting, Cap, Fixed, Loss};
+use crate::policy::Renew;
+
+/// An account of the policy in force: its row, and what the policy says of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Account {
+    pub(super) id: i64,
+    pub(super) terms: Terms,
+}
+
+/// What a cap is made of, before the owner's grants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) epsilon: Fixed,
+    pub(super) delta: Fixed,
+    threshold_share: Fixed,
+    pub(super) cap: Cap,
+    renew: Renew,
+}
+
+/// Where an account stands at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    pub(super) balance: Balance,
+    /// What was spent since the period began, also where the budget is not counted by periods.
+    period: Loss,
+    /// Whether a period has ended that is not yet written down as ended, and where the one of now began.
+    begun: Option<i64>,
+}
+
+/// The store, and the accounts of the policy in force.
+pub(super) struct Books {
+    pub(super) store: Box<dyn Store>,
+    pub(super) clock: Clock,
+    /// Tells this process's claims from others'.
+    pub(super) holder: [u8; 16],
+    pub(super) owner: Account,
+    roles: HashMap<String, Account>,
+    /// Caps that grants have raised, by account and grant: making one takes a search for a root.
+    raised: HashMap<(i64, Fixed, Fixed), Cap>,
+}
+
+impl Books {
+    /// Opens the accounts of the policy in a whole store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fixed`], [`Error::NamedTwice`]; those of the store.
+    pub(super) fn open(mut store: Box<dyn Store>, clock: Clock, owner: &AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
+        store.begin(Access::Write)?;
+        let accounts = open_accounts(&mut *store, clock.now(), owner, roles);
+        store.end(accounts.as_ref().map(|_| ()).map_err(Clone::clone))?;
+        let (owner, roles) = accounts?;
+        Ok(Self { store, clock, holder: rand::random(), owner, roles, raised: HashMap::new() })
+    }
+
+    /// Debits the role for everything, the owner for what is fresh, or neither; claims the questions whose answers are to be made.
+    ///
+    /// # Requires
+    ///
+    /// A `Write` transaction is open, so that no other process debits between the reading of the sums and the commit.
+    pub(super) fn purchase(&mut self, role: &str, purchase: &Purchase) -> Result<Result<(), DebitError>, Error> {
+        let Purchase { fresh, offered, answers, fingerprint, questions } = purchase;
+        let account = self.role(role)?;
+        let now = self.clock.now();
+        if self.is_awaited(account.id, questions, now)? {
+            return Ok(Err(DebitError::Awaited));
+        }
+        let (mine, total) = self.standings(account, now)?;
+        if mine.balance.frozen {
+            return Ok(Err(DebitError::Frozen { role: role.to_owned() }));
+        }
+        let Some(whole) = fresh.compose(*offered) else {
+            return Ok(Err(exhausted(role, *fresh, mine.balance)));
+        };
+        // A sum past 128 bits in any currency is refused like one past the cap, even where another currency admits it.
+        let after = |cap: &Cap, spent: &Loss, next: &Loss| spent.compose(*next).filter(|_| cap.admits(spent, next));
+        if after(&mine.balance.cap, &mine.balance.spent, &whole).is_none() {
+            return Ok(Err(exhausted(role, whole, mine.balance)));
+        }
+        let of_owner = after(&total.balance.cap, &total.balance.spent, fresh);
+        // However often a role's budget is renewed, what it learns in its life stays within the owner's total.
+        let lifetime = after(&total.balance.cap, &mine.balance.lifetime, &whole);
+        let (Some(of_owner), Some(lifetime)) = (of_owner, lifetime) else {
+            return Ok(Err(DebitError::TotalExhausted { role: role.to_owned() }));
+        };
+        if !whole.is_zero() {
+            self.set_role(account.id, &mine, &lifetime, &whole)?;
+        }
+        if !fresh.is_zero() {
+            self.set_spent(self.owner.id, &of_owner)?;
+            self.append(DEBIT, account.id, now, fresh, fingerprint)?;
+        }
+        if !offered.is_zero() {
+            self.append(RECEIPT, account.id, now, offered, fingerprint)?;
+        }
+        for answer in answers {
+            self.hold(account.id, *answer)?;
+        }
+        self.claim(questions, now)?;
+        Ok(Ok(()))
+    }
+
+    /// Writes a role's sums, `whole` on top of its period's; begins the period of now before that, where it has not begun.
+    pub(super) fn set_role(&mut self, id: i64, standing: &Standing, lifetime: &Loss, whole: &Loss) -> Result<(), Error> {
+        // The lifetime's sum, which is no smaller, has been made.
+        let period = standing.period.compose(*whole).unwrap_or(*lifetime);
+        let [epsilon, rho, mu_squared, delta] = columns(&period);
+        if let Some(start) = standing.begun {
+            let sql = "UPDATE period SET start = $1, debits = (SELECT coalesce(max(id), 0) FROM debit), receipts = (SELECT coalesce(max(id), 0) FROM receipt),
+                         decisions = (SELECT coalesce(max(id), 0) FROM decision), epsilon = $2, rho = $3, mu_squared = $4, delta = $5 WHERE account = $6";
+            self.store.query(sql, &[Value::Int(start), epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+            return self.set_spent(id, lifetime);
+        }
+        self.set_spent(id, lifetime)?;
+        let sql = "UPDATE period SET epsilon = $1, rho = $2, mu_squared = $3, delta = $4 WHERE account = $5";
+        self.store.query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+        Ok(())
+    }
+
+    fn set_spent(&mut self, id: i64, total: &Loss) -> Result<(), Error> {
+        let [epsilon, rho, mu_squared, delta] = columns(total);
+        let sql = "UPDATE account SET spent_epsilon = $1, spent_rho = $2, spent_mu_squared = $3, spent_delta = $4 WHERE id = $5";
+        self.store.query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+        Ok(())
+    }
+
+    fn append(&mut self, sql: &'static str, role: i64, now: i64, loss: &Loss, fingerprint: &Fingerprint) -> Result<(), Error> {
+        let [epsilon, rho, mu_squared, delta] = columns(loss);
+        let fingerprint = Value::Blob(fingerprint.as_bytes().to_vec());
+        self.store.query(sql, &[Value::Int(role), Value::Int(now), epsilon, rho, mu_squared, delta, fingerprint])?;
+        Ok(())
+    }
+
+    /// Counts one failure of the role and returns how many there are.
+    ///
+    /// # Requires
+    ///
+    /// A `Write` transaction is open.
+    pub(super) fn record_failure(&mut self, role: &str) -> Result<u32, Error> {
+        let id = self.role(role)?.id;
+        let sql = "UPDATE account SET failures = failures + 1 WHERE id = $1 AND failures < 4294967295";
+        self.store.query(sql, &[Value::Int(id)])?;
+        self.failures(role)
+    }
+
+    pub(super) fn failures(&mut self, role: &str) -> Result<u32, Error> {
+        let id = self.role(role)?.id;
+        let rows = self.store.query("SELECT failures FROM account WHERE id = $1", &[Value::Int(id)])?;
+        Ok(u32::try_from(first(&rows)?.int(0)?).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn balances(&mut self, role: &str) -> Result<Balances, Error> {
+        let (role, owner) = self.standings(self.role(role)?, self.clock.now())?;
+        Ok(Balances { role: role.balance, owner: owner.balance })
+    }
+
+    pub(super) fn balance_owner(&mut self) -> Result<Balance, Error> {
+        let owner = self.owner;
+        self.standings(owner, self.clock.now()).map(|(owner, _)| owner.balance)
+    }
+
+    /// The newest debits of a role, newest first.
+    pub(super) fn history(&mut self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id FROM debit WHERE role = $1
+                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id FROM receipt WHERE role = $1
+                   ORDER BY microseconds DESC, id DESC LIMIT $2";
+        let rows = self.store.query(sql, &[Value::Int(self.role(role)?.id), Value::Int(i64::from(rows_max))])?;
+        rows.iter().map(|row| Ok(Entry { loss: row.loss(0)?, microseconds: row.int(4)?, fingerprint: Fingerprint::new(row.digest(5)?) })).collect()
+    }
+
+    pub(super) fn role(&self, name: &str) -> Result<Account, Error> {
+        self.roles.get(name).copied().ok_or_else(|| Error::UnknownRole { role: name.to_owned() })
+    }
+
+    /// Where an account and the owner's stand.
+    pub(super) fn standings(&mut self, account: Account, now: i64) -> Result<(Standing, Standing), Error> {
+        let owner = self.owner;
+        let ids = [Value::Int(account.id), Value::Int(owner.id)];
+        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions
+                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id WHERE a.id IN ($1, $2)";
+        let rows = self.store.query(sql, &ids)?;
+        let sql = "SELECT account, kind, epsilon, delta, id FROM decision WHERE account IN ($1, $2) ORDER BY id";
+        let decisions = self.store.query(sql, &ids)?;
+        let all_frozen = is_frozen(&decisions, owner.id)?;
+        let mut standing = |account: Account| {
+            let mut found = None;
+            for row in &rows {
+                if row.int(0)? == account.id {
+                    found = Some(row);
+                }
+            }
+            let mut standing = self.raised_standing(account, found.ok_or_else(gone)?, &decisions, now)?;
+            standing.balance.frozen = all_frozen || is_frozen(&decisions, account.id)?;
+            Ok::<_, Error>(standing)
+        };
+        Ok((standing(account)?, standing(owner)?))
+    }
+
+    fn raised_standing(&mut self, account: Account, row: &Row, decisions: &[Row], now: i64) -> Result<Standing, Error> {
+        let Account { id, terms } = account;
+        let lifetime = row.loss(1)?;
+        let (mut period, mut since, mut begun) = (lifetime, 0, None);
+        // The owner's account has no periods.
+        if !row.is_null(5) {
+            (period, since) = (row.loss(6)?, row.int(10)?);
+            let start = row.int(5)?;
+            // Periods only ever begin later than the last one did, whatever the clock says since.
+            begun = period_start(terms.renew, now).filter(|of_now| *of_now > start);
+            if begun.is_some() {
+                (period, since) = (Loss::ZERO, i64::MAX);
+            }
+        }
+        let spent = match terms.renew {
+            Renew::Never => lifetime,
+            Renew::Weekly | Renew::Monthly => period,
+        };
+        let mut granted = (Fixed::ZERO, Fixed::ZERO);
+        for decision in decisions {
+            let counts = decision.int(0)? == id && decision.text(1)? == "grant" && (terms.renew == Renew::Never || decision.int(4)? > since);
+            if counts {
+                let add = |sum: Fixed, at| Ok::<_, Error>(sum.checked_add(decision.fixed(at)?).unwrap_or(sum));
+                granted = (add(granted.0, 2)?, add(granted.1, 3)?);
+            }
+        }
+        let renews_at = period_end(terms.renew, now);
+        let cap = self.cap(account, granted);
+        let balance = Balance { cap, spent, lifetime, renew: terms.renew, renews_at, granted, frozen: false };
+        Ok(Standing { balance, period, begun })
+    }
+
+    /// The policy's cap, raised by what was granted.
+    pub(super) fn cap(&mut self, account: Account, granted: (Fixed, Fixed)) -> Cap {
+        let Account { id, terms } = account;
+        if granted == (Fixed::ZERO, Fixed::ZERO) {
+            return terms.cap;
+        }
+        let made = || {
+            let (epsilon, delta) = (terms.epsilon.checked_add(granted.0)?, terms.delta.checked_add(granted.1)?);
+            Cap::new(epsilon, delta, terms.threshold_share, terms.cap.accounting()).ok()
+        };
+        // A grant that makes no cap raises nothing.
+        *self.raised.entry((id, granted.0, granted.1)).or_insert_with(|| made().unwrap_or(terms.cap))
+    }
+}
+
+const DEBIT: &str = "INSERT INTO debit (id, role, microseconds, epsilon, rho, mu_squared, delta, fingerprint)
+                     VALUES ((SELECT coalesce(max(id), 0) + 1 FROM debit), $1, $2, $3, $4, $5, $6, $7)";
+const RECEIPT: &str = "INSERT INTO receipt (id, role, microseconds, epsilon, rho, mu_squared, delta, fingerprint)
+                       VALUES ((SELECT coalesce(max(id), 0) + 1 FROM receipt), $1, $2, $3, $4, $5, $6, $7)";
+
+fn exhausted(role: &str, needs: Loss, balance: Balance) -> DebitError {
+    DebitError::Exhausted { role: role.to_owned(), needs, balance: Box::new(balance) }
+}
+
+/// Whether the last decision on freezing this account froze it.
+fn is_frozen(decisions: &[Row], account: i64) -> Result<bool, Error> {
+    let mut frozen = false;
+    for decision in decisions {
+        if decision.int(0)? == account {
+            match decision.text(1)? {
+                "freeze" => frozen = true,
+                "unfreeze" => frozen = false,
+                _ => {}
+            }
+        }
+    }
+    Ok(frozen)
+}
+
+pub(super) fn first(rows: &[Row]) -> Result<&Row, Error> {
+    rows.first().ok_or_else(gone)
+}
+
+fn gone() -> Error {
+    Error::Damaged { ledger: "the ledger".to_owned(), reason: "an account is gone from it".to_owned() }
+}
+
+fn open_accounts(store: &mut dyn Store, now: i64, owner: &AccountSpec, roles: &[AccountSpec]) -> Result<(Account, HashMap<String, Account>), Error> {
+    let owner = open_account(store, now, "owner", owner)?;
+    let mut accounts = HashMap::with_capacity(roles.len());
+    for role in roles {
+        let account = open_account(store, now, "role", role)?;
+        keep_period(store, now, account)?;
+        if accounts.insert(role.name.clone(), account).is_some() {
+            return Err(Error::NamedTwice { name: role.name.clone() });
+        }
+    }
+    Ok((owner, accounts))
+}
+
+/// Finds the account, whose fixed terms must agree, or opens it. There is one owner, whatever the name; a role goes by its name.
+fn open_account(store: &mut dyn Store, now: i64, kind: &str, spec: &AccountSpec) -> Result<Account, Error> {
+    let AccountSpec { name, budget, threshold_share, cap, renew } = spec;
+    let fixed = Fixed::round_down;
+    let terms =
+        Terms { epsilon: fixed(budget.epsilon), delta: fixed(budget.delta), threshold_share: fixed(*threshold_share), cap: *cap, renew: *renew };
+    let accounting = accounting_name(cap.accounting());
+    let (kind_value, budget_values) = (text(kind), [Value::Real(budget.epsilon), Value::Real(budget.delta)]);
+    let sql = "SELECT id, accounting, threshold_share FROM account WHERE kind = $1 AND (kind = 'owner' OR name = $2)";
+    let found = store.query(sql, &[kind_value.clone(), text(name)])?;
+    let [epsilon, delta] = budget_values;
+    let Some(row) = found.first() else {
+        let sql = "INSERT INTO account
+                     (id, kind, name, accounting, threshold_share, epsilon, delta, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, failures)
+                   VALUES ((SELECT coalesce(max(id), 0) + 1 FROM account), $1, $2, $3, $4, $5, $6, $7, $7, $7, $7, 0) RETURNING id";
+        let zero = Value::Blob(vec![0; 16]);
+        let made = store.query(sql, &[kind_value, text(name), text(accounting), Value::Real(*threshold_share), epsilon, delta, zero.clone()])?;
+        let id = first(&made)?.int(0)?;
+        if kind == "role" {
+            let start = period_start(*renew, now).unwrap_or(0);
+            let sql = "INSERT INTO period (account, renew, start, epsilon, rho, mu_squared, delta, debits, receipts, decisions)
+                       VALUES ($1, $2, $3, $4, $4, $4, $4, 0, 0, 0)";
+            store.query(sql, &[Value::Int(id), text(renew_name(*renew)), Value::Int(start), zero])?;
+        }
+        return Ok(Account { id, terms });
+    };
+    let fixed = |what, fixed, wanted| {
+        let account = if kind == "owner" { "the owner's account".to_owned() } else { format!("the account of role {name:?}") };
+        Err(Error::Fixed { account, what, fixed, wanted })
+    };
+    if row.text(1)? != accounting {
+        return fixed("accounting", row.text(1)?.to_owned(), accounting.to_owned());
+    }
+    if row.real(2)? != *threshold_share {
+        return fixed("threshold_share", row.real(2)?.to_string(), threshold_share.to_string());
+    }
+    let id = row.int(0)?;
+    let sql = "UPDATE account SET epsilon = $1, delta = $2 WHERE id = $3 AND (epsilon <> $1 OR delta <> $2)";
+    store.query(sql, &[epsilon, delta, Value::Int(id)])?;
+    Ok(Account { id, terms })
+}
+
+/// Where the policy says another renewal than before, the period of now has begun with all that was spent before: a change of words grants nothing.
+fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), Error> {
+    let Account { id, terms } = account;
+    let row = store.query("SELECT renew, start FROM period WHERE account = $1", &[Value::Int(id)])?;
+    let row = first(&row)?;
+    if row.text(0)? == renew_name(terms.renew) {
+        return Ok(());
+    }
+    let start = period_start(terms.renew, now).unwrap_or(0).max(row.int(1)?);
+    let sql = "UPDATE period SET renew = $1, start = $2 WHERE account = $3";
+    store.query(sql, &[text(renew_name(terms.renew)), Value::Int(start), Value::Int(id)])?;
+    Ok(())
+}
+
+fn accounting_name(accounting: Accounting) -> &'static str {
+    match accounting {
+        Accounting::Gdp => "gdp",
+        Accounting::Zcdp => "zcdp",
+        Accounting::Pure => "pure",
+    }
+}
+
+fn renew_name(renew: Renew) -> &'static str {
+    match renew {
+        Renew::Never => "never",
+        Renew::Weekly => "weekly",
+        Renew::Monthly => "monthly",
+    }
+}

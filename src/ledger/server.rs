@@ -1,0 +1,273 @@
+//! The ledger in PostgreSQL, for many proxies.
+//!
+//! Every transaction that writes first locks the one row of `format`: debits of all proxies are serialised, and each reads what the one before it left. COMMIT
+//! returns when the server has synced (`synchronous_commit = on`; a server without `fsync` is refused). Where its answer is lost, the server is asked by the
+//! transaction's number what became of it; where that is not known, the debit is taken as charged and nothing is answered.
+
+mod schema;
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::runtime::Runtime;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
+use tokio_postgres::{Config, SimpleQueryMessage, Statement};
+
+use super::Absent;
+use super::error::Error;
+use super::store::{Access, Row, Store, Value};
+use super::verify;
+use crate::postgres::{Connected, connect};
+
+/// How long the server may take over one statement, locks included.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long we wait for its answer before the connection is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How often, and how far apart, the server is asked what became of a transaction.
+const ASKED: u32 = 20;
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
+/// A connection, and the statements prepared on it.
+struct Session {
+    connected: Connected,
+    prepared: HashMap<&'static str, Statement>,
+}
+
+/// The server, reached by one connection at a time, which is made again when it was lost.
+pub(super) struct Server {
+    runtime: Runtime,
+    config: Config,
+    session: Option<Session>,
+    /// The number of the open transaction, if it may write.
+    writing: Option<i64>,
+}
+
+impl Server {
+    /// Connects to `postgres://…` and verifies the whole ledger there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]; a schema that is refused is not written to.
+    pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
+        let mut config: Config = url.parse().map_err(|_| Error::Url { url: "postgres://…".to_owned() })?;
+        if config.get_application_name().is_none() {
+            config.application_name("pgveil ledger");
+        }
+        config.connect_timeout(PATIENCE).keepalives(true).keepalives_idle(Duration::from_secs(30));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut server = Self { runtime, config, session: None, writing: None };
+        server.reconnect()?;
+        server.make_if_missing(absent)?;
+        server.structure()?;
+        verify::sums(&mut server, "the ledger's schema pgveil_ledger", schema::FORMAT)?;
+        Ok(server)
+    }
+
+    /// Runs a step on the connection; after an error of the connection, or none in time, the connection is gone.
+    fn run<T, F>(&mut self, step: impl FnOnce(Session) -> F) -> Result<T, Error>
+    where
+        F: Future<Output = (Session, Result<T, tokio_postgres::Error>)>,
+    {
+        let Some(session) = self.session.take() else { return Err(lost()) };
+        let Ok((session, result)) = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, step(session)).await }) else { return Err(lost()) };
+        if !session.connected.client.is_closed() {
+            self.session = Some(session);
+        }
+        result.map_err(Error::storage)
+    }
+
+    /// Several statements at once, without parameters; the last value of the last row, if there is one.
+    fn script(&mut self, sql: &str) -> Result<Option<String>, Error> {
+        let messages = self.run(|session| async move {
+            let result = session.connected.client.simple_query(sql).await;
+            (session, result)
+        })?;
+        let rows = messages.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(row.len().saturating_sub(1)).map(str::to_owned),
+            _ => None,
+        });
+        Ok(rows.last())
+    }
+
+    fn reconnect(&mut self) -> Result<(), Error> {
+        self.session = None;
+        let config = self.config.clone();
+        let connected = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, connect(&config)).await });
+        let connected = connected.map_err(|_| lost())?.map_err(Error::storage)?;
+        self.session = Some(Session { connected, prepared: HashMap::new() });
+        let milliseconds = STATEMENT_TIMEOUT.as_millis();
+        // A proxy that hangs must not keep the others from the lock.
+        let settings = format!(
+            "SET synchronous_commit = on; SET statement_timeout = {milliseconds}; SET idle_in_transaction_session_timeout = {milliseconds};
+             SET client_encoding = 'UTF8'; SET search_path = {}; SET default_transaction_read_only = off; SHOW fsync",
+            schema::NAME
+        );
+        match self.script(&settings)?.as_deref() {
+            Some("on") => Ok(()),
+            _ => Err(Error::Unsafe { setting: "fsync = off".to_owned() }),
+        }
+    }
+
+    /// Makes the schema, whole or not at all.
+    fn make_if_missing(&mut self, absent: Absent) -> Result<(), Error> {
+        let name = schema::NAME;
+        let there = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{name}'");
+        if self.script(&there)?.as_deref() == Some("1") {
+            return Ok(());
+        }
+        if absent == Absent::Refuse {
+            return Err(Error::Missing { place: format!("schema {name} of the database of ledger.url") });
+        }
+        // One maker at a time; the number is that of ledgers.
+        let locked = self.script(&format!("BEGIN; SELECT pg_advisory_xact_lock(7379450921); {there}"))?;
+        let made = if locked.as_deref() == Some("1") { Ok(None) } else { self.script(&format!("CREATE SCHEMA {name};{}", schema::TABLES)) };
+        match made {
+            Ok(_) => self.script("COMMIT").map(drop),
+            Err(error) => {
+                self.script("ROLLBACK")?;
+                Err(error)
+            }
+        }
+    }
+
+    fn structure(&mut self) -> Result<(), Error> {
+        let ledger = format!("schema {} of the ledger's database", schema::NAME);
+        let version = self.script("SELECT count(*) FROM pg_class WHERE relname = 'format' AND relnamespace = 'pgveil_ledger'::regnamespace")?;
+        if version.as_deref() != Some("1") {
+            return Err(Error::Foreign { ledger, reason: "it has no format".to_owned() });
+        }
+        match self.script("SELECT version FROM format")?.and_then(|version| version.parse::<i64>().ok()) {
+            Some(schema::FORMAT) => {}
+            Some(found) if found > schema::FORMAT => return Err(Error::Newer { ledger, found, known: schema::FORMAT }),
+            Some(_) | None => return Err(Error::Foreign { ledger, reason: "it has no format version".to_owned() }),
+        }
+        self.begin(Access::Read)?;
+        let found = self.query(schema::FOUND, &[]);
+        self.end(found.as_ref().map(|_| ()).map_err(Clone::clone))?;
+        let mut lines = found?.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
+        lines.sort_unstable();
+        if lines != schema::expected() {
+            return Err(Error::Damaged { ledger, reason: "its tables are not those of a ledger".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// After a COMMIT without an answer: whether the transaction was committed.
+    fn settle(&mut self, transaction: i64, cause: Error) -> Result<(), Error> {
+        tracing::warn!(error = %cause, "the answer to a commit of the ledger was lost: asking what became of it");
+        for _ in 0..ASKED {
+            if self.session.is_some() || self.reconnect().is_ok() {
+                match self.script(&format!("SELECT txid_status({transaction})")).ok().flatten().as_deref() {
+                    Some("committed") => return Ok(()),
+                    Some("aborted") => break,
+                    // It still runs, or nothing is known of it.
+                    Some(_) | None => {}
+                }
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+        Err(cause)
+    }
+}
+
+impl Store for Server {
+    fn begin(&mut self, access: Access) -> Result<(), Error> {
+        let sql = match access {
+            Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            // What is read after the lock is what the last holder left.
+            Access::Write => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT version FROM format FOR UPDATE; SELECT txid_current()",
+        };
+        let mut begun = if self.session.is_some() { self.script(sql) } else { Err(lost()) };
+        if begun.is_err() {
+            // Nothing has been done yet: a connection that was lost meanwhile is made again. What it had locked ends with it.
+            self.reconnect()?;
+            begun = self.script(sql);
+        }
+        self.writing = begun?.and_then(|number| number.parse().ok());
+        Ok(())
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+        self.run(|mut session| async move {
+            let result = ask(&mut session, sql, values).await;
+            (session, result)
+        })
+    }
+
+    fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        let writing = self.writing.take();
+        if let Err(error) = outcome {
+            if self.session.is_some() && self.script("ROLLBACK").is_err() {
+                self.session = None;
+            }
+            return Err(error);
+        }
+        match (self.script("COMMIT"), writing) {
+            (Ok(_), _) => Ok(()),
+            (Err(error), None) => Err(error),
+            (Err(error), Some(transaction)) => self.settle(transaction, error),
+        }
+    }
+}
+
+async fn ask(session: &mut Session, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let client = &session.connected.client;
+    let statement = match session.prepared.get(sql) {
+        Some(statement) => statement.clone(),
+        None => {
+            let statement = client.prepare(sql).await?;
+            session.prepared.insert(sql, statement.clone());
+            statement
+        }
+    };
+    let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+    let rows = client.query(&statement, &values).await?;
+    rows.iter().map(|row| (0..row.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>().map(Row)).collect()
+}
+
+fn lost() -> Error {
+    Error::storage(std::io::Error::new(std::io::ErrorKind::NotConnected, "the connection to the ledger's server was lost"))
+}
+
+impl ToSql for Value {
+    fn to_sql(&self, as_type: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(value) => value.to_sql_checked(as_type, out),
+            Self::Real(value) => value.to_sql_checked(as_type, out),
+            Self::Text(value) => value.to_sql_checked(as_type, out),
+            Self::Blob(value) => value.to_sql_checked(as_type, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(of_type: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        if *of_type == Type::INT8 {
+            i64::from_sql(of_type, raw).map(Self::Int)
+        } else if *of_type == Type::FLOAT8 {
+            f64::from_sql(of_type, raw).map(Self::Real)
+        } else if *of_type == Type::BYTEA {
+            Vec::<u8>::from_sql(of_type, raw).map(Self::Blob)
+        } else {
+            String::from_sql(of_type, raw).map(Self::Text)
+        }
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(of_type: &Type) -> bool {
+        [Type::INT8, Type::FLOAT8, Type::BYTEA, Type::TEXT].contains(of_type)
+    }
+}

@@ -1,0 +1,199 @@
+//! The tables of a ledger in PostgreSQL, in a schema of their own.
+
+/// The schema that holds a ledger.
+pub(super) const NAME: &str = "pgveil_ledger";
+
+/// The newest format; the numbers are those of the file's formats.
+pub(super) const FORMAT: i64 = 3;
+
+/// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One line a column: they are compared with the catalog.
+pub(super) const TABLES: &str = "
+CREATE TABLE format (
+  id bigint NOT NULL,
+  version bigint NOT NULL,
+  PRIMARY KEY (id),
+  CHECK (id = 1)
+);
+CREATE TABLE account (
+  id bigint NOT NULL,
+  kind text NOT NULL,
+  name text NOT NULL,
+  accounting text NOT NULL,
+  threshold_share double precision NOT NULL,
+  epsilon double precision NOT NULL,
+  delta double precision NOT NULL,
+  spent_epsilon bytea,
+  spent_rho bytea NOT NULL,
+  spent_mu_squared bytea NOT NULL,
+  spent_delta bytea NOT NULL,
+  failures bigint NOT NULL,
+  PRIMARY KEY (id),
+  UNIQUE (kind, name),
+  CHECK (kind IN ('owner', 'role') AND accounting IN ('gdp', 'zcdp', 'pure') AND failures >= 0),
+  CHECK (length(spent_epsilon) = 16 AND length(spent_rho) = 16 AND length(spent_mu_squared) = 16 AND length(spent_delta) = 16)
+);
+CREATE UNIQUE INDEX account_owner ON account (kind) WHERE kind = 'owner';
+CREATE TABLE debit (
+  id bigint NOT NULL,
+  role bigint NOT NULL,
+  microseconds bigint NOT NULL,
+  epsilon bytea,
+  rho bytea NOT NULL,
+  mu_squared bytea NOT NULL,
+  delta bytea NOT NULL,
+  fingerprint bytea NOT NULL,
+  PRIMARY KEY (id),
+  FOREIGN KEY (role) REFERENCES account (id),
+  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16 AND length(fingerprint) = 32)
+);
+CREATE INDEX debit_role ON debit (role, id);
+CREATE TABLE answer (
+  id bigint NOT NULL,
+  question bytea NOT NULL,
+  accuracy double precision NOT NULL,
+  microseconds bigint NOT NULL,
+  epsilon bytea,
+  rho bytea NOT NULL,
+  mu_squared bytea NOT NULL,
+  delta bytea NOT NULL,
+  released bytea NOT NULL,
+  PRIMARY KEY (id),
+  CHECK (length(question) = 32 AND length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16)
+);
+CREATE INDEX answer_question ON answer (question, accuracy);
+CREATE TABLE holder (
+  role bigint NOT NULL,
+  answer bigint NOT NULL,
+  PRIMARY KEY (role, answer),
+  FOREIGN KEY (role) REFERENCES account (id),
+  FOREIGN KEY (answer) REFERENCES answer (id)
+);
+CREATE TABLE receipt (
+  id bigint NOT NULL,
+  role bigint NOT NULL,
+  microseconds bigint NOT NULL,
+  epsilon bytea,
+  rho bytea NOT NULL,
+  mu_squared bytea NOT NULL,
+  delta bytea NOT NULL,
+  fingerprint bytea NOT NULL,
+  PRIMARY KEY (id),
+  FOREIGN KEY (role) REFERENCES account (id),
+  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16 AND length(fingerprint) = 32)
+);
+CREATE INDEX receipt_role ON receipt (role, id);
+CREATE TABLE period (
+  account bigint NOT NULL,
+  renew text NOT NULL,
+  start bigint NOT NULL,
+  epsilon bytea,
+  rho bytea NOT NULL,
+  mu_squared bytea NOT NULL,
+  delta bytea NOT NULL,
+  debits bigint NOT NULL,
+  receipts bigint NOT NULL,
+  decisions bigint NOT NULL,
+  PRIMARY KEY (account),
+  FOREIGN KEY (account) REFERENCES account (id),
+  CHECK (renew IN ('never', 'weekly', 'monthly')),
+  CHECK (length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16)
+);
+CREATE TABLE decision (
+  id bigint NOT NULL,
+  account bigint NOT NULL,
+  microseconds bigint NOT NULL,
+  kind text NOT NULL,
+  epsilon bytea NOT NULL,
+  delta bytea NOT NULL,
+  who text NOT NULL,
+  why text NOT NULL,
+  PRIMARY KEY (id),
+  FOREIGN KEY (account) REFERENCES account (id),
+  CHECK (kind IN ('grant', 'freeze', 'unfreeze') AND length(epsilon) = 16 AND length(delta) = 16)
+);
+CREATE INDEX decision_account ON decision (account, id);
+CREATE TABLE claim (
+  question bytea NOT NULL,
+  holder bytea NOT NULL,
+  until bigint NOT NULL,
+  PRIMARY KEY (question),
+  CHECK (length(question) = 32 AND length(holder) = 16)
+);
+CREATE TABLE statement (
+  id bigint NOT NULL,
+  microseconds bigint NOT NULL,
+  role text NOT NULL,
+  fingerprint bytea NOT NULL,
+  verdict text NOT NULL,
+  sqlstate text NOT NULL,
+  epsilon bytea,
+  rho bytea NOT NULL,
+  mu_squared bytea NOT NULL,
+  delta bytea NOT NULL,
+  PRIMARY KEY (id),
+  CHECK (length(fingerprint) = 32 AND length(epsilon) = 16 AND length(rho) = 16 AND length(mu_squared) = 16 AND length(delta) = 16)
+);
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', TG_ARGV[0]; END $$;
+CREATE TRIGGER debit_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON debit EXECUTE FUNCTION refuse('a debit is never changed');
+CREATE TRIGGER receipt_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON receipt EXECUTE FUNCTION refuse('a receipt is never changed');
+CREATE TRIGGER decision_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON decision EXECUTE FUNCTION refuse('a decision is never changed');
+CREATE TRIGGER answer_fixed BEFORE UPDATE ON answer EXECUTE FUNCTION refuse('a released answer is never changed');
+CREATE TRIGGER account_kept BEFORE DELETE OR TRUNCATE ON account EXECUTE FUNCTION refuse('an account is never removed');
+CREATE TRIGGER period_kept BEFORE DELETE OR TRUNCATE ON period EXECUTE FUNCTION refuse('a period is never removed');
+CREATE TRIGGER account_fixed BEFORE UPDATE OF id, kind, name, accounting, threshold_share ON account
+  EXECUTE FUNCTION refuse('the terms of an account are fixed');
+CREATE TRIGGER account_spent BEFORE UPDATE ON account FOR EACH ROW
+  WHEN ((OLD.spent_epsilon IS NULL AND NEW.spent_epsilon IS NOT NULL) OR NEW.spent_epsilon < OLD.spent_epsilon OR NEW.spent_rho < OLD.spent_rho
+    OR NEW.spent_mu_squared < OLD.spent_mu_squared OR NEW.spent_delta < OLD.spent_delta OR NEW.failures < OLD.failures)
+  EXECUTE FUNCTION refuse('what is spent never shrinks');
+CREATE TRIGGER period_forward BEFORE UPDATE ON period FOR EACH ROW
+  WHEN (NEW.account <> OLD.account OR NEW.start < OLD.start OR NEW.debits < OLD.debits OR NEW.receipts < OLD.receipts OR NEW.decisions < OLD.decisions
+    OR (NEW.start = OLD.start AND ((OLD.epsilon IS NULL AND NEW.epsilon IS NOT NULL) OR NEW.epsilon < OLD.epsilon OR NEW.rho < OLD.rho
+      OR NEW.mu_squared < OLD.mu_squared OR NEW.delta < OLD.delta)))
+  EXECUTE FUNCTION refuse('a period never goes back');
+INSERT INTO format VALUES (1, 3);
+";
+
+/// What the catalog must say of the tables: `table.column type [not null]`, and the names of the guards, sorted.
+pub(super) fn expected() -> Vec<String> {
+    let mut found = Vec::new();
+    let mut table = "";
+    for line in TABLES.lines() {
+        if let Some(rest) = line.strip_prefix("CREATE TABLE ") {
+            table = rest.trim_end_matches(" (");
+        } else if let Some(rest) = line.strip_prefix("CREATE TRIGGER ") {
+            found.push(format!("trigger {}", rest.split(' ').next().unwrap_or_default()));
+        } else if let Some((name, rest)) = line.strip_prefix("  ").and_then(|column| column.split_once(' '))
+            && name.starts_with(|c: char| c.is_ascii_lowercase())
+        {
+            found.push(format!("{table}.{name} {}", rest.trim_end_matches(',').to_ascii_lowercase()));
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The same lines, from the catalog.
+pub(super) const FOUND: &str = "
+SELECT t.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END
+FROM pg_class AS t JOIN pg_attribute AS a ON a.attrelid = t.oid
+WHERE t.relnamespace = 'pgveil_ledger'::regnamespace AND t.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 'trigger ' || g.tgname FROM pg_trigger AS g JOIN pg_class AS t ON t.oid = g.tgrelid
+WHERE t.relnamespace = 'pgveil_ledger'::regnamespace AND NOT g.tgisinternal AND g.tgenabled = 'O'
+";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn columns_and_guards_are_listed() {
+        let expected = super::expected();
+        for line in
+            ["account.spent_epsilon bytea", "debit.id bigint not null", "account.threshold_share double precision not null", "trigger account_spent"]
+        {
+            assert!(expected.iter().any(|known| known == line), "{line}: {expected:#?}");
+        }
+        assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 9);
+        assert_eq!(expected.len(), 81);
+    }
+}

@@ -1,0 +1,151 @@
+//! The tables of a ledger in SQLite, format by format. What is added never changes what was there.
+
+/// The first format. Debits are only ever added, and no sum ever falls: the database itself refuses otherwise.
+const ACCOUNTS: &str = "
+CREATE TABLE account (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('owner', 'role')),
+  name TEXT NOT NULL,
+  accounting TEXT NOT NULL CHECK (accounting IN ('gdp', 'zcdp', 'pure')),
+  threshold_share REAL NOT NULL,
+  epsilon REAL NOT NULL,
+  delta REAL NOT NULL,
+  spent_epsilon BLOB CHECK (length(spent_epsilon) = 16),
+  spent_rho BLOB NOT NULL CHECK (length(spent_rho) = 16),
+  spent_mu_squared BLOB NOT NULL CHECK (length(spent_mu_squared) = 16),
+  spent_delta BLOB NOT NULL CHECK (length(spent_delta) = 16),
+  failures INTEGER NOT NULL CHECK (failures >= 0),
+  UNIQUE (kind, name)
+) STRICT;
+CREATE UNIQUE INDEX account_owner ON account (kind) WHERE kind = 'owner';
+CREATE TABLE debit (
+  id INTEGER PRIMARY KEY,
+  role INTEGER NOT NULL REFERENCES account (id),
+  microseconds INTEGER NOT NULL,
+  epsilon BLOB CHECK (length(epsilon) = 16),
+  rho BLOB NOT NULL CHECK (length(rho) = 16),
+  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16),
+  fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32)
+) STRICT;
+CREATE INDEX debit_role ON debit (role, id);
+CREATE TRIGGER debit_update BEFORE UPDATE ON debit BEGIN SELECT RAISE(ABORT, 'a debit is never changed'); END;
+CREATE TRIGGER debit_delete BEFORE DELETE ON debit BEGIN SELECT RAISE(ABORT, 'a debit is never removed'); END;
+CREATE TRIGGER account_delete BEFORE DELETE ON account BEGIN SELECT RAISE(ABORT, 'an account is never removed'); END;
+CREATE TRIGGER account_fixed BEFORE UPDATE OF id, kind, name, accounting, threshold_share ON account
+  BEGIN SELECT RAISE(ABORT, 'the terms of an account are fixed'); END;
+CREATE TRIGGER account_spent BEFORE UPDATE OF spent_epsilon, spent_rho, spent_mu_squared, spent_delta, failures ON account
+  WHEN (OLD.spent_epsilon IS NULL AND NEW.spent_epsilon IS NOT NULL) OR NEW.spent_epsilon < OLD.spent_epsilon OR NEW.spent_rho < OLD.spent_rho
+    OR NEW.spent_mu_squared < OLD.spent_mu_squared OR NEW.spent_delta < OLD.spent_delta OR NEW.failures < OLD.failures
+  BEGIN SELECT RAISE(ABORT, 'what is spent never shrinks'); END;
+";
+
+/// Added by the second: an answer belongs to the question, a receipt says that a role paid for an answer that was made for another role, and a holder may see the
+/// answer again.
+const ANSWERS: &str = "
+CREATE TABLE answer (
+  id INTEGER PRIMARY KEY,
+  question BLOB NOT NULL CHECK (length(question) = 32),
+  accuracy REAL NOT NULL,
+  microseconds INTEGER NOT NULL,
+  epsilon BLOB CHECK (length(epsilon) = 16),
+  rho BLOB NOT NULL CHECK (length(rho) = 16),
+  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16),
+  released BLOB NOT NULL
+) STRICT;
+CREATE INDEX answer_question ON answer (question, accuracy);
+CREATE TABLE holder (
+  role INTEGER NOT NULL REFERENCES account (id),
+  answer INTEGER NOT NULL REFERENCES answer (id),
+  PRIMARY KEY (role, answer)
+) STRICT;
+CREATE TABLE receipt (
+  id INTEGER PRIMARY KEY,
+  role INTEGER NOT NULL REFERENCES account (id),
+  microseconds INTEGER NOT NULL,
+  epsilon BLOB CHECK (length(epsilon) = 16),
+  rho BLOB NOT NULL CHECK (length(rho) = 16),
+  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16),
+  fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32)
+) STRICT;
+CREATE INDEX receipt_role ON receipt (role, id);
+CREATE TRIGGER answer_update BEFORE UPDATE ON answer BEGIN SELECT RAISE(ABORT, 'a released answer is never changed'); END;
+CREATE TRIGGER receipt_update BEFORE UPDATE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is never changed'); END;
+CREATE TRIGGER receipt_delete BEFORE DELETE ON receipt BEGIN SELECT RAISE(ABORT, 'a receipt is never removed'); END;
+";
+
+/// Added by the third: a period is what a role's budget is counted over, and the last debit, receipt and decision before it; a decision is the owner's; a claim
+/// says who is making an answer just now; a statement is the record of one that was asked.
+const PERIODS: &str = "
+CREATE TABLE period (
+  account INTEGER PRIMARY KEY REFERENCES account (id),
+  renew TEXT NOT NULL CHECK (renew IN ('never', 'weekly', 'monthly')),
+  start INTEGER NOT NULL,
+  epsilon BLOB CHECK (length(epsilon) = 16),
+  rho BLOB NOT NULL CHECK (length(rho) = 16),
+  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16),
+  debits INTEGER NOT NULL,
+  receipts INTEGER NOT NULL,
+  decisions INTEGER NOT NULL
+) STRICT;
+CREATE TABLE decision (
+  id INTEGER PRIMARY KEY,
+  account INTEGER NOT NULL REFERENCES account (id),
+  microseconds INTEGER NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('grant', 'freeze', 'unfreeze')),
+  epsilon BLOB NOT NULL CHECK (length(epsilon) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16),
+  who TEXT NOT NULL,
+  why TEXT NOT NULL
+) STRICT;
+CREATE INDEX decision_account ON decision (account, id);
+CREATE TABLE claim (
+  question BLOB PRIMARY KEY CHECK (length(question) = 32),
+  holder BLOB NOT NULL CHECK (length(holder) = 16),
+  until INTEGER NOT NULL
+) STRICT;
+CREATE TABLE statement (
+  id INTEGER PRIMARY KEY,
+  microseconds INTEGER NOT NULL,
+  role TEXT NOT NULL,
+  fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32),
+  verdict TEXT NOT NULL,
+  sqlstate TEXT NOT NULL,
+  epsilon BLOB CHECK (length(epsilon) = 16),
+  rho BLOB NOT NULL CHECK (length(rho) = 16),
+  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16)
+) STRICT;
+CREATE TRIGGER decision_update BEFORE UPDATE ON decision BEGIN SELECT RAISE(ABORT, 'a decision is never changed'); END;
+CREATE TRIGGER decision_delete BEFORE DELETE ON decision BEGIN SELECT RAISE(ABORT, 'a decision is never removed'); END;
+CREATE TRIGGER period_delete BEFORE DELETE ON period BEGIN SELECT RAISE(ABORT, 'a period is never removed'); END;
+CREATE TRIGGER period_forward BEFORE UPDATE ON period
+  WHEN NEW.account <> OLD.account OR NEW.start < OLD.start OR NEW.debits < OLD.debits OR NEW.receipts < OLD.receipts OR NEW.decisions < OLD.decisions
+    OR (NEW.start = OLD.start AND ((OLD.epsilon IS NULL AND NEW.epsilon IS NOT NULL) OR NEW.epsilon < OLD.epsilon OR NEW.rho < OLD.rho
+      OR NEW.mu_squared < OLD.mu_squared OR NEW.delta < OLD.delta))
+  BEGIN SELECT RAISE(ABORT, 'a period never goes back'); END;
+";
+
+/// Accounts that were opened before there were periods have one that never ends.
+pub(super) const FIRST_PERIODS: &str = "
+INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, 0, 0, 0 FROM account WHERE kind = 'role';
+";
+
+/// The newest format.
+pub(super) const FORMAT: u32 = 3;
+
+/// What each format added to the one before it.
+const STEPS: [&str; FORMAT as usize] = [ACCOUNTS, ANSWERS, PERIODS];
+
+/// Everything that a file of this format holds.
+pub(super) fn of_format(format: u32) -> String {
+    STEPS.iter().take(format as usize).copied().collect()
+}
+
+/// What brings a file of this format to the newest.
+pub(super) fn since_format(format: u32) -> String {
+    STEPS.iter().skip(format as usize).copied().collect()
+}

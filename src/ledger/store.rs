@@ -1,0 +1,128 @@
+//! What the ledger needs of a durable store: transactions and one dialect of SQL. The rules stand above it, once for all stores.
+//!
+//! Statements are written so that SQLite and PostgreSQL read them alike: parameters `$1`, `$2`, … first appear in that order, and every number is a 64-bit
+//! integer or a double.
+
+use super::error::Error;
+use crate::mechanism::{Fixed, Loss};
+
+/// Whether a transaction may write. Writers are serialised across processes from their first read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// One value, in or out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Int(i64),
+    Real(f64),
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+/// A durable store of a ledger, as one thread uses it. Two implementations: SQLite and PostgreSQL; tests wrap them.
+pub trait Store {
+    /// Opens a transaction. In one that writes, everything read is current until its end, whatever other processes do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`], also when other processes held the lock for too long. Nothing is open then.
+    fn begin(&mut self, access: Access) -> Result<(), Error>;
+
+    /// Runs one statement in the open transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`]; [`Error::Damaged`] where the store is not whole. The transaction must then be ended with that error.
+    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error>;
+
+    /// Commits if all went well; else undoes the transaction and returns why.
+    ///
+    /// # Guarantee
+    ///
+    /// On success everything written survives a crash of the process and a loss of power. On an error it may or may not stand.
+    ///
+    /// # Errors
+    ///
+    /// `outcome`'s, or the commit's.
+    fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error>;
+}
+
+/// One row of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row(pub Vec<Value>);
+
+impl Row {
+    pub(super) fn int(&self, at: usize) -> Result<i64, Error> {
+        match self.0.get(at) {
+            Some(Value::Int(value)) => Ok(*value),
+            _ => Err(malformed()),
+        }
+    }
+
+    pub(super) fn real(&self, at: usize) -> Result<f64, Error> {
+        match self.0.get(at) {
+            Some(Value::Real(value)) => Ok(*value),
+            _ => Err(malformed()),
+        }
+    }
+
+    pub(super) fn text(&self, at: usize) -> Result<&str, Error> {
+        match self.0.get(at) {
+            Some(Value::Text(value)) => Ok(value),
+            _ => Err(malformed()),
+        }
+    }
+
+    pub(super) fn blob(&self, at: usize) -> Result<&[u8], Error> {
+        match self.0.get(at) {
+            Some(Value::Blob(value)) => Ok(value),
+            _ => Err(malformed()),
+        }
+    }
+
+    pub(super) fn is_null(&self, at: usize) -> bool {
+        matches!(self.0.get(at), Some(Value::Null))
+    }
+
+    pub(super) fn digest(&self, at: usize) -> Result<[u8; 32], Error> {
+        self.blob(at)?.try_into().map_err(|_| malformed())
+    }
+
+    pub(super) fn fixed(&self, at: usize) -> Result<Fixed, Error> {
+        let bytes: [u8; 16] = self.blob(at)?.try_into().map_err(|_| malformed())?;
+        Ok(Fixed(u128::from_be_bytes(bytes)))
+    }
+
+    /// Four columns from `at`: epsilon, rho, mu^2, delta. An infinite epsilon is NULL.
+    pub(super) fn loss(&self, at: usize) -> Result<Loss, Error> {
+        let epsilon = if self.is_null(at) { None } else { Some(self.fixed(at)?) };
+        Ok(Loss { epsilon, rho: self.fixed(at + 1)?, mu_squared: self.fixed(at + 2)?, delta: self.fixed(at + 3)? })
+    }
+}
+
+/// Losses are stored as 16-byte big-endian integers in units of 2^-60, which both stores compare in their order.
+pub(super) fn fixed(value: Fixed) -> Value {
+    Value::Blob(value.0.to_be_bytes().to_vec())
+}
+
+/// The four columns of a loss.
+pub(super) fn loss(loss: &Loss) -> [Value; 4] {
+    let Loss { epsilon, rho, mu_squared, delta } = loss;
+    [epsilon.map_or(Value::Null, fixed), fixed(*rho), fixed(*mu_squared), fixed(*delta)]
+}
+
+pub(super) fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+pub(super) fn blob(bytes: &[u8]) -> Value {
+    Value::Blob(bytes.to_vec())
+}
+
+fn malformed() -> Error {
+    Error::Damaged { ledger: "the ledger".to_owned(), reason: "a value of it has the wrong type or length".to_owned() }
+}
