@@ -7,6 +7,7 @@ mod catalogs;
 mod cli;
 mod clients;
 mod corpus;
+mod coverage;
 mod crash;
 mod explain;
 mod golden;
