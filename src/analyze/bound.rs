@@ -108,9 +108,8 @@ impl Bounds<'_> {
         let ordered = match &value.data_type {
             Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => true,
             Type::Date | Type::Timestamp => true,
-            Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Timestamptz | Type::Interval | Type::Other { .. } => {
-                false
-            }
+            Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Timestamptz | Type::Interval => false,
+            Type::Time | Type::Enum(_) | Type::Other { .. } => false,
         };
         if !ordered {
             return Err(Refusal::unsupported(format!("{name} of a value of type {}", type_name(&value.data_type))).hint(

@@ -3,8 +3,8 @@
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
-pub use crate::resolve::literal::MICROS_PER_DAY;
 use crate::resolve::literal::integer_range;
+pub use crate::resolve::literal::{MICROS_PER_DAY, as_number as scalar};
 
 /// Magnitude to which numeric values without tighter bounds are clamped at the scan and after operations that may leave it.
 pub const NUMERIC_MAX: f64 = 1e30;
@@ -73,17 +73,6 @@ fn outward(lo: f64, hi: f64) -> Interval {
     Interval { lo: if exact(lo) { lo } else { lo.next_down() }, hi: if exact(hi) { hi } else { hi.next_up() } }
 }
 
-/// A constant as a number.
-pub fn scalar(value: &Scalar) -> Option<f64> {
-    match value {
-        Scalar::Int(value) => Some(*value as f64),
-        Scalar::Decimal(text) => text.parse().ok(),
-        Scalar::Date(days) => Some(f64::from(*days)),
-        Scalar::Timestamp(micros) => Some(*micros as f64),
-        Scalar::Bool(_) | Scalar::Text(_) | Scalar::Interval { .. } => None,
-    }
-}
-
 /// Where a constant lies: a number is a point, an interval the microseconds that it may come to.
 pub fn of_constant(value: &Scalar) -> Interval {
     match value {
@@ -113,7 +102,8 @@ pub fn of_type(data_type: &Type) -> Interval {
             let micros = |days: i32| days as f64 * MICROS_PER_DAY as f64;
             Interval::new(micros(DAYS.0), micros(DAYS.1 + 1))
         }
-        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval | Type::Other { .. } => Interval::ALL,
+        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval => Interval::ALL,
+        Type::Time | Type::Enum(_) | Type::Other { .. } => Interval::ALL,
     }
 }
 
@@ -127,16 +117,22 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Subtract | F::DateDifference | F::Elapsed => outward(a.lo - b.hi, a.hi - b.lo),
         F::Multiply => multiply(a, b),
         F::Divide | F::Quotient => divide(a, b, integer_range(result).is_some(), function),
-        F::Modulo => modulo(a, b),
+        F::Modulo => modulo(a, b, integer_range(result).is_some()),
         F::Negate => Interval::new(-a.hi, -a.lo),
         F::Abs => Interval::new(if a.contains(0.0) { 0.0 } else { a.lo.abs().min(a.hi.abs()) }, a.magnitude()),
         F::Sign => Interval::new(-1.0, 1.0),
         F::Floor => Interval::new(a.lo.floor(), a.hi.floor()),
         F::Ceiling => Interval::new(a.lo.ceil(), a.hi.ceil()),
+        F::Scale | F::MinScale => Interval::new(0.0, 16_383.0),
+        F::Gcd => Interval::new(0.0, a.magnitude().max(b.magnitude())),
+        F::Lcm => Interval::new(0.0, a.magnitude() * b.magnitude()),
+        F::Factorial => Interval::new(1.0, 1e30),
+        F::CountNulls | F::CountNonNulls => Interval::new(0.0, arguments.len() as f64),
+        F::Thresholds => Interval::new(0.0, arguments.len().saturating_sub(1) as f64),
         F::Round | F::Truncate => Interval::new(a.lo.floor(), a.hi.ceil()),
         // To -2 digits, 151 becomes 200 or 100.
         F::RoundTo | F::TruncateTo => {
-            let unit = 10f64.powf((-b.lo).clamp(0.0, 300.0)).max(1.0);
+            let unit = 10f64.powf((-b.lo).clamp(-15.0, 300.0));
             if b.lo.is_finite() { outward((a.lo / unit).floor() * unit, (a.hi / unit).ceil() * unit) } else { Interval::ALL }
         }
         F::BitAnd | F::BitOr | F::BitXor | F::BitNot | F::ShiftLeft | F::ShiftRight => bits(function, a, b, result),
@@ -150,22 +146,39 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::Sine | F::Cosine | F::Tangent | F::Cotangent | F::ArcSine | F::ArcCosine | F::ArcTangent | F::ArcTangent2 | F::Degrees | F::Radians => {
             angle(function, a)
         }
+        F::Sinh | F::Cosh | F::Tanh | F::ArcSinh | F::ArcCosh | F::ArcTanh => hyperbola(function, a),
+        F::SineOfDegrees | F::CosineOfDegrees => Interval::new(-1.0, 1.0),
+        F::TangentOfDegrees | F::CotangentOfDegrees => Interval::ALL,
+        F::ArcSineInDegrees | F::ArcCosineInDegrees | F::ArcTangentInDegrees | F::ArcTangent2InDegrees => Interval::new(-180.0, 180.0),
         F::DatePlusDays | F::DateMinusDays | F::Later | F::Earlier | F::TimesInterval | F::Age | F::AtZone | F::FromEpoch | F::MakeDate => {
             moment(function, a, b, result)
         }
+        F::MakeTimestamp | F::DateBin | F::AddIntervals | F::SubtractIntervals | F::NegateInterval => moment(function, a, b, result),
+        F::JustifyDays | F::JustifyHours | F::JustifyInterval | F::AtTime | F::TimeBetween => moment(function, a, b, result),
+        F::MakeTime | F::TimeLater | F::TimeEarlier => Interval::ALL,
         F::DateTrunc => Interval::new(a.lo - 366_000.0 * MICROS_PER_DAY as f64, a.hi),
         F::Extract | F::DatePart => Interval::ALL,
-        F::Length | F::OctetLength | F::Position | F::Ascii => Interval::new(0.0, 2e6),
+        // Of a text that is cut at 4096 characters.
+        F::Length => Interval::new(0.0, 4096.0),
+        F::Position | F::CountMatching => Interval::new(0.0, 4097.0),
+        F::OctetLength => Interval::new(0.0, 16_384.0),
+        F::BitLength => Interval::new(0.0, 131_072.0),
+        F::Ascii => Interval::new(0.0, 1_114_111.0),
         F::And | F::Or | F::Not | F::IsNull | F::IsNotNull | F::IsTrue | F::IsNotTrue | F::IsFalse | F::IsNotFalse => Interval::ALL,
         F::IsDistinctFrom | F::IsNotDistinctFrom | F::In | F::Among | F::Like | F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => {
             Interval::ALL
         }
-        F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Overlaps | F::StartsWith => Interval::ALL,
+        F::Equal | F::NotEqual | F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual | F::Overlaps | F::StartsWith | F::IsFinite => {
+            Interval::ALL
+        }
         F::Lower | F::Upper | F::Initcap | F::Trim | F::TrimLeft | F::TrimRight | F::Left | F::Right | F::Substring | F::SubstringFor => {
             Interval::ALL
         }
         F::SubstringMatching | F::ReplaceMatching | F::Replace | F::Translate | F::SplitPart | F::PadLeft | F::PadRight | F::Repeat => Interval::ALL,
         F::Reverse | F::Md5 | F::Character | F::Formatted | F::Concatenate | F::Concat | F::ConcatSeparated => Interval::ALL,
+        F::JsonField | F::JsonText | F::JsonPath | F::JsonPathText | F::JsonHas | F::JsonType | F::AnyElement | F::Element => Interval::ALL,
+        F::JsonLength | F::Cardinality | F::ArrayLength => Interval::new(0.0, 134_217_727.0),
+        F::ToHex | F::SubstringWhole | F::Overlay | F::OverlayFor => Interval::ALL,
     }
 }
 
@@ -223,6 +236,19 @@ fn angle(function: Function, a: Interval) -> Interval {
     }
 }
 
+fn hyperbola(function: Function, a: Interval) -> Interval {
+    use Function as F;
+    match function {
+        F::Sinh => loose(a.lo.sinh(), a.hi.sinh()),
+        F::Cosh => loose(1.0, a.magnitude().cosh()),
+        F::Tanh => Interval::new(-1.0, 1.0),
+        F::ArcSinh => loose(a.lo.asinh(), a.hi.asinh()),
+        F::ArcCosh => loose(0.0, a.hi.max(1.0).acosh()),
+        // Its poles stand at -1 and 1.
+        _ => Interval::ALL,
+    }
+}
+
 fn bits(function: Function, a: Interval, b: Interval, result: &Type) -> Interval {
     let whole = of_type(result);
     match function {
@@ -256,6 +282,18 @@ fn moment(function: Function, a: Interval, b: Interval, result: &Type) -> Interv
             Interval::new(span.lo - slack(span.lo), span.hi + slack(span.hi))
         }
         F::AtZone => Interval::new(b.lo - day, b.hi + day),
+        F::AddIntervals => Interval::new(a.lo + b.lo, a.hi + b.hi),
+        F::SubtractIntervals => Interval::new(a.lo - b.hi, a.hi - b.lo),
+        F::NegateInterval => Interval::new(-a.hi, -a.lo),
+        // Thirty days become a month of up to 31, and a day may have 25 hours.
+        F::JustifyDays | F::JustifyHours | F::JustifyInterval => {
+            let slack = |v: f64| v.abs() * 0.2 + 2.0 * day;
+            Interval::new(a.lo - slack(a.lo), a.hi + slack(a.hi))
+        }
+        // The start of the step that the instant lies in.
+        F::AtTime => within(a.lo * day, (a.hi + 1.0) * day, limit),
+        F::TimeBetween => Interval::new(-day, day),
+        F::DateBin => within(b.lo - a.hi, b.hi, limit),
         F::FromEpoch => {
             let micros = |seconds: f64| (seconds - 946_684_800.0) * 1e6;
             within(micros(a.lo) - 1e6, micros(a.hi) + 1e6, limit)
@@ -289,8 +327,8 @@ fn divide(a: Interval, b: Interval, of_integers: bool, function: Function) -> In
     if of_integers || function == Function::Quotient { Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi) } else { quotient }
 }
 
-fn modulo(a: Interval, b: Interval) -> Interval {
-    let reach = a.magnitude().min(b.magnitude());
+fn modulo(a: Interval, b: Interval, of_integers: bool) -> Interval {
+    let reach = a.magnitude().min(if of_integers { (b.magnitude() - 1.0).max(0.0) } else { b.magnitude() });
     Interval::new(if a.lo >= 0.0 { 0.0 } else { -reach }, if a.hi <= 0.0 { 0.0 } else { reach })
 }
 
@@ -299,9 +337,21 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
     if *data_type == Type::Interval {
         return interval_part(field, operand);
     }
+    if *data_type == Type::Time {
+        // The last instant of a day may be written 24:00.
+        return match field {
+            "hour" => Interval::new(0.0, 24.0),
+            "epoch" => Interval::new(0.0, 86_400.0),
+            _ => date_part(field, Interval::ALL, &Type::Timestamp),
+        };
+    }
+    // Microseconds so far from 2000 are no exact float8: a year more on either side holds them. The ISO year differs from the calendar's by one at most.
+    let is_exact = operand.magnitude() < 9e15 && field != "isoyear";
+    let slack = if is_exact { 0.0 } else { 1.0 };
     let years = operand.is_finite().then(|| (f64::from(year(operand.lo, data_type)), f64::from(year(operand.hi, data_type))));
     let by_years = |length: f64| match years {
-        Some((first, last)) => Interval::new(((first - 1.0) / length).floor(), ((last + 1.0) / length).ceil()),
+        Some((first, last)) if length <= 10.0 => Interval::new(((first - slack) / length).floor(), ((last + slack) / length).floor()),
+        Some((first, last)) => Interval::new(((first - slack) / length).ceil(), ((last + slack) / length).ceil()),
         None => Interval::new(-1.0, 10_000.0 / length + 1.0),
     };
     match field {

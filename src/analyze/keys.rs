@@ -62,7 +62,7 @@ impl Keys<'_> {
         let deterministic = inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id));
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
-            Type::Date | Type::Timestamp | Type::Timestamptz => Ok(KeyRule::Threshold),
+            Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(KeyRule::Threshold),
             Type::Text | Type::Varchar(_) if deterministic => Ok(KeyRule::Threshold),
             Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
             Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => {
@@ -277,9 +277,11 @@ impl Keys<'_> {
             }
             Node::Call { function, arguments } => match function {
                 Function::IsNull | Function::IsNotNull | Function::IsTrue | Function::IsNotTrue | Function::IsFalse | Function::IsNotFalse => false,
-                Function::IsDistinctFrom | Function::IsNotDistinctFrom => false,
+                Function::IsDistinctFrom | Function::IsNotDistinctFrom | Function::CountNulls | Function::CountNonNulls => false,
                 Function::Coalesce | Function::Greatest | Function::Least => arguments.iter().all(|a| self.may_be_null(a)),
-                Function::NullIf | Function::SubstringMatching => true,
+                Function::NullIf | Function::SubstringMatching | Function::SubstringWhole => true,
+                Function::JsonField | Function::JsonText | Function::JsonPath | Function::JsonPathText | Function::JsonLength => true,
+                Function::AnyElement | Function::Element | Function::ArrayLength => true,
                 Function::Concat | Function::ConcatSeparated => false,
                 // Made total by giving NULL.
                 _ if matches!(rule(*function), Rule::Division | Rule::Domain | Rule::Reach) => true,

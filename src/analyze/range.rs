@@ -62,6 +62,15 @@ impl Ranges<'_> {
             let Some(operand) = arguments.get(1) else { return Interval::ALL };
             return date_part(field, self.of(operand), &operand.data_type);
         }
+        if let (Function::DateTrunc, [field, operand]) = (function, arguments)
+            && let Some(Scalar::Text(field)) = field.as_literal()
+        {
+            return truncated(field, self.of(operand));
+        }
+        if let (Function::Length | Function::OctetLength, [text]) = (function, arguments) {
+            let most = self.longest(text) * if function == Function::OctetLength { 4.0 } else { 1.0 };
+            return apply(function, &[], result).meet(Interval::new(0.0, most));
+        }
         if matches!(function, Function::Least | Function::Greatest) {
             // An inline clamp: LEAST(GREATEST(x, lo), hi). A NULL argument is ignored, so each bound holds on its own side only.
             return self.clamp(function, arguments);
@@ -101,6 +110,40 @@ impl Ranges<'_> {
         }
     }
 
+    /// Most characters of a text.
+    fn longest(&self, expr: &Expr) -> f64 {
+        let count = |at: usize, arguments: &[Expr]| match arguments.get(at).and_then(Expr::as_literal) {
+            Some(Scalar::Int(count)) if *count >= 0 => *count as f64,
+            _ => f64::INFINITY,
+        };
+        let characters = |value: &Scalar| match value {
+            Scalar::Text(text) => text.chars().count() as f64,
+            _ => f64::INFINITY,
+        };
+        let declared = match &expr.data_type {
+            Type::Varchar(Some(length)) => f64::from(*length),
+            _ => f64::INFINITY,
+        };
+        let own = match &expr.node {
+            Node::Literal(Some(value)) => characters(value),
+            Node::Cast(inner) if matches!(inner.data_type, Type::Text | Type::Varchar(_)) => self.longest(inner),
+            Node::Column(id) => match self.columns[id.0 as usize].origin {
+                Some((table, position)) => match &self.policy.tables[table.0].columns[position].domain {
+                    Some(values) if !values.is_empty() => values.iter().map(characters).fold(0.0, f64::max),
+                    _ => f64::INFINITY,
+                },
+                None => self.computed.iter().find(|(computed, _)| computed == id).map_or(f64::INFINITY, |(_, definition)| self.longest(definition)),
+            },
+            Node::Call { function: Function::Left | Function::Right, arguments } => self.longest(&arguments[0]).min(count(1, arguments)),
+            Node::Call { function: Function::SubstringFor, arguments } => self.longest(&arguments[0]).min(count(2, arguments)),
+            Node::Call { function: Function::Trim | Function::TrimLeft | Function::TrimRight | Function::Reverse, arguments } => {
+                self.longest(&arguments[0])
+            }
+            Node::Literal(None) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => f64::INFINITY,
+        };
+        own.min(declared)
+    }
+
     /// What one condition says of an expression that it compares with a constant.
     fn narrowed(&self, expr: &Expr, condition: &Expr) -> Interval {
         let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
@@ -132,11 +175,22 @@ impl Ranges<'_> {
     }
 
     fn compared(&self, expr: &Expr, function: Function, left: &Expr, right: &Expr) -> Interval {
-        match (same_value(left, expr), self.constant(right), same_value(right, expr), self.constant(left)) {
-            (true, Some(constant), ..) => compared(function, constant),
-            (_, _, true, Some(constant)) => compared(mirrored(function), constant),
-            _ => Interval::ALL,
+        if same_value(left, expr) {
+            return compared(function, self.other(right));
         }
+        if same_value(right, expr) {
+            return compared(mirrored(function), self.other(left));
+        }
+        Interval::ALL
+    }
+
+    /// Where the other side of a comparison lies, whatever the conditions: a constant, or what is declared of its columns.
+    fn other(&self, expr: &Expr) -> Interval {
+        if expr.columns().is_empty() {
+            return self.constant(expr).unwrap_or(Interval::ALL);
+        }
+        let Self { policy, columns, computed, opaque, conditions: _, excluded: _ } = self;
+        Ranges { policy, columns, computed, opaque, conditions: Vec::new(), excluded: Vec::new() }.of(expr)
     }
 
     /// Where an expression of constants lies.
@@ -184,11 +238,26 @@ fn same_value(subject: &Expr, expr: &Expr) -> bool {
 
 fn compared(function: Function, constant: Interval) -> Interval {
     match function {
-        Function::Equal => constant,
+        Function::Equal | Function::IsNotDistinctFrom => constant,
         Function::Less | Function::LessOrEqual => Interval::new(f64::NEG_INFINITY, constant.hi),
         Function::Greater | Function::GreaterOrEqual => Interval::new(constant.lo, f64::INFINITY),
         _ => Interval::ALL,
     }
+}
+
+/// The start of the span that an instant lies in.
+fn truncated(field: &str, operand: Interval) -> Interval {
+    let days = match field {
+        "week" => 7.0,
+        "month" => 31.0,
+        "quarter" => 92.0,
+        "year" => 366.0,
+        "decade" => 3653.0,
+        "century" => 36_525.0,
+        "millennium" => 365_250.0,
+        _ => 1.0,
+    };
+    Interval::new(operand.lo - days * super::interval::MICROS_PER_DAY as f64, operand.hi)
 }
 
 /// The comparison that holds where this one is false.

@@ -15,7 +15,7 @@ use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Moment, Op
 pub(super) fn check_key(key: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
     match &key.data_type {
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Uuid => Ok(()),
-        Type::Date | Type::Timestamp | Type::Timestamptz => Ok(()),
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(()),
         Type::Text | Type::Varchar(_) if is_deterministic(key, policy, columns) => Ok(()),
         Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
         Type::Char(_) | Type::Interval | Type::Other { .. } => {

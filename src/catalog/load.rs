@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::{Client, Row};
 
-use super::type_of::type_of;
-use super::{Catalog, Column, Definition, Error, ForeignKey, Kind, Table, UniqueKey, UserType, fingerprints};
+use super::type_of::{beneath, type_of};
+use super::{Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType, fingerprints};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -64,7 +64,8 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     link(&mut tables, &edges);
 
-    let types = client.query(TYPES_SQL, &[]).await?.iter().map(user_type).collect::<Result<_, _>>()?;
+    let types = client.query(TYPES_SQL, &[]).await?.iter().map(user_type).collect::<Result<Vec<_>, _>>()?;
+    look_into(&mut tables, &types);
     let oids: Vec<u32> = tables.keys().copied().collect();
     for (oid, fingerprint) in fingerprints(client, &oids).await? {
         if let Some(table) = tables.get_mut(&oid) {
@@ -81,6 +82,21 @@ fn user_type(row: &Row) -> Result<UserType, Error> {
     let definition =
         if is_enum { Definition::Enum(row.try_get(4)?) } else { Definition::Domain { base: row.try_get(5)?, not_null: row.try_get(6)? } };
     Ok(UserType { oid: row.try_get(0)?, schema: row.try_get(1)?, name: row.try_get(2)?, definition })
+}
+
+/// Columns of enums know their labels, and those of domains the type beneath.
+fn look_into(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
+    for column in tables.values_mut().flat_map(|table| &mut table.columns) {
+        let Type::Other { oid: of, name: _ } = &column.data_type else { continue };
+        let Some(UserType { oid, schema, name, definition }) = types.iter().find(|made| made.oid == *of) else { continue };
+        match definition {
+            Definition::Enum(labels) => {
+                let made = Enum { oid: *oid, schema: schema.clone(), name: name.clone(), labels: labels.clone() };
+                column.data_type = Type::Enum(Box::new(made));
+            }
+            Definition::Domain { base, not_null: _ } => column.over = beneath(base),
+        }
+    }
 }
 
 fn table(row: &Row) -> Result<Table, Error> {
@@ -119,6 +135,7 @@ fn column(row: &Row) -> Result<Column, Error> {
         deterministic_collation: row.try_get(7)?,
         is_virtual: row.try_get(8)?,
         is_domain: row.try_get(9)?,
+        over: None,
         selectable: row.try_get(10)?,
     })
 }
@@ -175,7 +192,7 @@ const COLUMNS_SQL: &str = r#"
 SELECT a.attrelid, a.attnum, a.attname::text, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod),
        a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint o
            WHERE o.conrelid = a.attrelid AND o.contype = 'n' AND NOT o.convalidated AND a.attnum = ANY (o.conkey)),
-       COALESCE(k.collisdeterministic, true) AND NOT (t.typcategory = 'S' AND t.oid >= 16384),
+       COALESCE(k.collisdeterministic, true) AND NOT (t.typcategory = 'S' AND CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END >= 16384),
        a.attgenerated NOT IN ('', 's'), t.typtype = 'd', COALESCE(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false)
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation

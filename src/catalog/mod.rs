@@ -6,7 +6,7 @@ mod type_of;
 
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints};
 pub use load::load;
-pub use type_of::oid_of;
+pub use type_of::{element_of, oid_of};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,11 +42,24 @@ pub enum Type {
     Timestamp,
     Timestamptz,
     Interval,
+    /// Without time zone.
+    Time,
+    Enum(Box<Enum>),
     /// Any other type, by OID and the name `format_type` prints.
     Other {
         oid: u32,
         name: String,
     },
+}
+
+/// A type made by CREATE TYPE … AS ENUM.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Enum {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    /// In their order.
+    pub labels: Vec<String>,
 }
 
 /// One column of a table.
@@ -63,6 +76,8 @@ pub struct Column {
     pub is_virtual: bool,
     /// The type is a domain (CREATE DOMAIN) over another type; `data_type` is then `Other`.
     pub is_domain: bool,
+    /// The built-in type that the domain is over, where it is one that expressions may have.
+    pub over: Option<Type>,
     /// Whether the connected role may SELECT this column, by a right on the table or on the column.
     pub selectable: bool,
 }

@@ -19,6 +19,7 @@ pub fn type_of(oid: u32, modifier: i32, name: &str) -> Type {
         1114 => Type::Timestamp,
         1184 => Type::Timestamptz,
         1186 => Type::Interval,
+        1083 => Type::Time,
         1042 => match length(modifier) {
             Some(n) => Type::Char(n),
             None => Type::Other { oid, name: name.to_owned() },
@@ -45,8 +46,64 @@ pub fn oid_of(data_type: &Type) -> u32 {
         Type::Timestamp => 1114,
         Type::Timestamptz => 1184,
         Type::Interval => 1186,
+        Type::Time => 1083,
+        Type::Enum(made) => made.oid,
         Type::Other { oid, name: _ } => *oid,
     }
+}
+
+/// The type of an array's elements, where those are plain values.
+pub fn element_of(data_type: &Type) -> Option<Type> {
+    let Type::Other { oid, name: _ } = data_type else { return None };
+    let element = match oid {
+        1000 => 16,
+        1005 => 21,
+        1007 => 23,
+        1009 => 25,
+        1015 => 1043,
+        1016 => 20,
+        1022 => 701,
+        1115 => 1114,
+        1182 => 1082,
+        1185 => 1184,
+        1231 => 1700,
+        2951 => 2950,
+        _ => return None,
+    };
+    Some(type_of(element, -1, ""))
+}
+
+/// The built-in type that a domain is over, by the name that `format_type` prints.
+pub fn beneath(base: &str) -> Option<Type> {
+    let (name, modifier) = match base.split_once('(') {
+        Some((name, rest)) => (name, rest.strip_suffix(')')?),
+        None => (base, ""),
+    };
+    let (oid, modifier) = match (name, modifier) {
+        ("boolean", "") => (16, -1),
+        ("smallint", "") => (21, -1),
+        ("integer", "") => (23, -1),
+        ("bigint", "") => (20, -1),
+        ("numeric", "") => (1700, -1),
+        ("numeric", digits) => {
+            let (precision, scale) = digits.split_once(',')?;
+            let (precision, scale): (i32, i32) = (precision.parse().ok()?, scale.parse().ok().filter(|scale| *scale >= 0)?);
+            (1700, (precision << 16 | scale) + 4)
+        }
+        ("real", "") => (700, -1),
+        ("double precision", "") => (701, -1),
+        ("text", "") => (25, -1),
+        ("character varying", "") => (1043, -1),
+        ("character varying", length) => (1043, length.parse::<i32>().ok()? + 4),
+        ("uuid", "") => (2950, -1),
+        ("date", "") => (1082, -1),
+        ("timestamp without time zone", "") => (1114, -1),
+        ("timestamp with time zone", "") => (1184, -1),
+        ("interval", "") => (1186, -1),
+        ("time without time zone", "") => (1083, -1),
+        _ => return None,
+    };
+    Some(type_of(oid, modifier, ""))
 }
 
 /// Modifiers of character types count a header of four bytes.
@@ -82,6 +139,8 @@ impl std::fmt::Display for Type {
             Self::Timestamp => f.write_str("timestamp without time zone"),
             Self::Timestamptz => f.write_str("timestamp with time zone"),
             Self::Interval => f.write_str("interval"),
+            Self::Time => f.write_str("time without time zone"),
+            Self::Enum(made) => write!(f, "{}.{}", made.schema, made.name),
             Self::Other { name, .. } => f.write_str(name),
         }
     }
@@ -98,6 +157,9 @@ mod tests {
         assert_eq!(type_of(1700, -1, ""), Type::Numeric(None));
         assert_eq!(type_of(1043, 24, ""), Type::Varchar(Some(20)));
         assert_eq!(type_of(1042, 5, ""), Type::Char(1));
+        assert_eq!(beneath("numeric(10,2)"), Some(Type::Numeric(Some((10, 2)))));
+        assert_eq!(beneath("character varying(5)"), Some(Type::Varchar(Some(5))));
+        assert_eq!(beneath("timestamp(3) without time zone"), None);
         assert_eq!(type_of(1042, -1, "bpchar"), Type::Other { oid: 1042, name: "bpchar".to_owned() });
     }
 }

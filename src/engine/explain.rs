@@ -5,8 +5,8 @@ use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
-use crate::policy::{Policy, WISHES, Wishes};
-use crate::rewrite::{Output, Plan, ReleasePlan, measure_deviation};
+use crate::policy::{Policy, Protection, Step, WISHES, Wishes};
+use crate::rewrite::{Output, Plan, ReleasePlan, Summed, measure_deviation};
 
 /// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape it; the cost; what the role has left before and after.
 pub fn text(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) -> Vec<String> {
@@ -25,12 +25,14 @@ pub fn text(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) ->
 
 /// EXPLAIN (FORMAT JSON): an array of one document. Keys are never renamed; later versions may add some.
 ///
-/// `releases` (each with `keys`, `aggregates`, `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`), `middle_queries`, `outer_query`, `public`,
+/// `releases` (each with `unit`: its name, `columns` and `rows`; `tables`: `name`, `protection`, for private ones `rows_per_unit` and the `path` to the unit;
+/// `keys`; `aggregates`; `sums`: `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`; `mechanism`, `groups_per_unit`,
+/// `description`, `sql`, `noise`), `middle_queries`, `outer_query`, `public`,
 /// `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `budget_left` and `budget_left_after` (fractions; null: does not fit).
 pub fn json(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) -> Vec<String> {
     let settings: serde_json::Map<String, serde_json::Value> = set(wishes).map(|(name, value)| (name.to_owned(), value.into())).collect();
     let document = serde_json::json!([{
-        "releases": plan.releases().iter().map(release).collect::<Vec<_>>(),
+        "releases": plan.releases().iter().map(|r| release(r, policy)).collect::<Vec<_>>(),
         "middle_queries": plan.middles().iter().map(|m| m.query.to_string()).collect::<Vec<_>>(),
         "outer_query": plan.outer().to_string(),
         "public": plan.releases().is_empty(),
@@ -43,7 +45,7 @@ pub fn json(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) ->
     vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
 }
 
-fn release(plan: &ReleasePlan) -> serde_json::Value {
+fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
     let keys = plan.keys().iter().map(|(data_type, rule)| {
         let (rule, values) = match rule {
             KeyRule::Domain(values) => ("listed", Some(values.len())),
@@ -57,7 +59,16 @@ fn release(plan: &ReleasePlan) -> serde_json::Value {
         let half_width = deviation.zip(mechanism).map(|(deviation, mechanism)| deviation * quantile_95(mechanism));
         serde_json::json!({ "type": data_type.to_string(), "standard_deviation": deviation, "half_width_95": half_width })
     });
+    let facts = plan.facts();
     serde_json::json!({
+        "unit": { "name": policy.privacy.unit, "columns": facts.unit, "rows": facts.rows_per_unit },
+        "tables": plan.relied_on().iter().filter_map(|(_, schema, name, _)| table(schema, name, policy)).collect::<Vec<_>>(),
+        "sums": facts.sums.iter().map(summed).collect::<Vec<_>>(),
+        "sensitivity": facts.sensitivity,
+        "norm": mechanism.map(|mechanism| match mechanism {
+            Mechanism::Gaussian => "L2",
+            Mechanism::Laplace => "L1",
+        }),
         "keys": keys.collect::<Vec<_>>(),
         "aggregates": aggregates.collect::<Vec<_>>(),
         "mechanism": mechanism.map(|mechanism| match mechanism {
@@ -68,6 +79,25 @@ fn release(plan: &ReleasePlan) -> serde_json::Value {
         "description": plan.description(),
         "sql": plan.statements(),
         "noise": noise(plan),
+    })
+}
+
+fn summed(summed: &Summed) -> serde_json::Value {
+    let Summed { what, bounds, standard_deviation } = summed;
+    serde_json::json!({ "what": what, "lower": bounds.map(|b| b.0), "upper": bounds.map(|b| b.1), "standard_deviation": standard_deviation })
+}
+
+/// A table that the plan relies on, and how its rows lead to their unit.
+fn table(schema: &str, name: &str, policy: &Policy) -> Option<serde_json::Value> {
+    let table = policy.tables.iter().find(|table| table.schema == schema && table.name == name)?;
+    let full = format!("{schema}.{name}");
+    Some(match &table.protection {
+        Protection::Public => serde_json::json!({ "name": full, "protection": "public" }),
+        Protection::Private(unit) => {
+            let step = |step: &Step| format!("{} -> {}.{}.{}", step.column, step.schema, step.table, step.referenced);
+            let path: Vec<String> = unit.path.iter().map(step).collect();
+            serde_json::json!({ "name": full, "protection": "private", "unit": unit.column, "path": path, "rows_per_unit": unit.rows_per_unit })
+        }
     })
 }
 

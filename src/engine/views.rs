@@ -116,7 +116,7 @@ fn table_row(table: &Table, policy: &Policy) -> Row {
 fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
     let is_public = table.protection == Protection::Public;
     table.columns.iter().enumerate().map(move |(at, column)| {
-        let Column { name, data_type, not_null, deterministic_collation, bounds, domain, extent: _ } = column;
+        let Column { name, data_type, declared: _, not_null, deterministic_collation, bounds, domain, extent: _ } = column;
         let domain = domain.as_ref().map(|values| values.iter().map(sql::scalar_text).collect::<Vec<_>>());
         vec![
             Some(table.schema.clone()),
@@ -140,7 +140,8 @@ fn is_summed(data_type: &Type, is_bounded: bool) -> bool {
         Type::Int2 => true,
         Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => is_bounded,
         Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => false,
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => false,
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => false,
+        Type::Time | Type::Enum(_) | Type::Other { .. } => false,
     }
 }
 
@@ -151,7 +152,8 @@ fn grouped(data_type: &Type, is_public: bool, is_listed: bool, deterministic: bo
         _ if is_listed => Some("listed"),
         Type::Bool => Some("listed"),
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Some("threshold"),
-        Type::Date | Type::Timestamp | Type::Timestamptz => Some("threshold"),
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time => Some("threshold"),
+        Type::Enum(_) => Some("listed"),
         Type::Text | Type::Varchar(_) => deterministic.then_some("threshold"),
         Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => None,
     }

@@ -5,6 +5,7 @@ mod chain;
 mod clock;
 mod configure;
 mod local;
+mod phrases;
 mod place;
 mod preview;
 mod session;
@@ -115,7 +116,7 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let dialect = PostgreSqlDialect {};
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(table::write_out(tokens));
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(phrases::write_out(table::write_out(tokens))?);
     let query = match parser.parse_statement().map_err(|e| syntax_error(&e, sql))? {
         ast::Statement::Query(query) => query,
         _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),

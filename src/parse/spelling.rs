@@ -6,6 +6,8 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
+use super::phrases::SYMMETRIC;
+
 /// The types that drivers name by their schema.
 const TYPES: [&str; 14] =
     ["bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "date", "timestamp", "timestamptz", "interval", "uuid"];
@@ -33,7 +35,53 @@ impl ast::VisitorMut for Spelling {
         {
             *data_type = plain;
         }
+        if let ast::Expr::Between { expr: subject, negated, low, high } = expr
+            && let Some(both) = either_way(subject, low, high)
+        {
+            let not = |expr| ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(expr) };
+            *expr = if *negated { ast::Expr::Nested(Box::new(not(both))) } else { both };
+        }
         ControlFlow::Continue(())
+    }
+}
+
+/// `x BETWEEN SYMMETRIC a AND b`: between them in one order or the other. `None` for a plain BETWEEN, where a subquery would be asked twice, and around another of
+/// its kind: each doubles what is in it.
+fn either_way(subject: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Option<ast::Expr> {
+    let mut low = low.clone();
+    unmark(&mut low)?;
+    let cannot_double = |expr: &ast::Expr| {
+        ast::visit_expressions(expr, |e| match e {
+            ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } => ControlFlow::Break(()),
+            ast::Expr::UnaryOp { op, expr: _ } if *op == SYMMETRIC => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    };
+    if [subject, &low, high].into_iter().any(cannot_double) {
+        return None;
+    }
+    let between = |low: &ast::Expr, high: &ast::Expr| {
+        let nested = |expr: &ast::Expr| Box::new(ast::Expr::Nested(Box::new(expr.clone())));
+        let expr = ast::Expr::Between { expr: nested(subject), negated: false, low: nested(low), high: nested(high) };
+        Box::new(ast::Expr::Nested(Box::new(expr)))
+    };
+    let both = ast::Expr::BinaryOp { left: between(&low, high), op: ast::BinaryOperator::Or, right: between(high, &low) };
+    Some(ast::Expr::Nested(Box::new(both)))
+}
+
+/// Takes the mark from before the first operand.
+fn unmark(expr: &mut ast::Expr) -> Option<()> {
+    match expr {
+        ast::Expr::UnaryOp { op, expr: operand } if *op == SYMMETRIC => {
+            *expr = std::mem::replace(operand.as_mut(), ast::Expr::Value(ast::Value::Null.into()));
+            Some(())
+        }
+        ast::Expr::BinaryOp { left, op: _, right: _ } => unmark(left),
+        ast::Expr::Cast { expr, .. } | ast::Expr::Collate { expr, collation: _ } => unmark(expr),
+        ast::Expr::AtTimeZone { timestamp, time_zone: _ } => unmark(timestamp),
+        ast::Expr::CompoundFieldAccess { root, access_chain: _ } => unmark(root),
+        _ => None,
     }
 }
 

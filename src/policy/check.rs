@@ -107,8 +107,8 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
 
 /// Whether a column that is shown has this type.
 fn is_shown(made: &catalog::UserType, tables: &[Table]) -> bool {
-    let of_it = |data_type: &catalog::Type| matches!(data_type, catalog::Type::Other { oid, name: _ } if *oid == made.oid);
-    tables.iter().flat_map(|table| &table.columns).any(|column| of_it(&column.data_type))
+    let of_it = |data_type: &catalog::Type| catalog::oid_of(data_type) == made.oid;
+    tables.iter().flat_map(|table| &table.columns).any(|column| of_it(column.declared.as_ref().unwrap_or(&column.data_type)))
 }
 
 /// `a, b, c`, cut where a list gets long.

@@ -15,7 +15,7 @@ pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
-pub use wishes::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wish, Wishes, unknown as unknown_wish};
+pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 
 use crate::catalog::{ForeignKey, Type, UniqueKey, UserType};
 
@@ -126,6 +126,8 @@ pub enum Scalar {
 pub struct Column {
     pub name: String,
     pub data_type: Type,
+    /// The domain (CREATE DOMAIN) that the column is declared of; `data_type` is then the type beneath it.
+    pub declared: Option<Type>,
     /// NOT NULL in the catalog.
     pub not_null: bool,
     pub deterministic_collation: bool,

@@ -32,7 +32,11 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
         Type::Timestamptz => calendar::timestamp(text, calendar::Zone::Offset)
             .map(Scalar::Timestamp)
             .ok_or_else(|| "an ISO date and time, in UTC or with an offset, such as \"1988-12-31 23:59:59+00\"".to_owned()),
-        Type::Char(_) | Type::Interval | Type::Other { .. } => Err(format!("of another type: constants of type {data_type} are not offered")),
+        Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
+        Type::Enum(made) => Err(format!("one of {}", made.labels.join(", "))),
+        Type::Char(_) | Type::Interval | Type::Time | Type::Other { .. } => {
+            Err(format!("of another type: constants of type {data_type} are not offered"))
+        }
     }
 }
 
@@ -41,13 +45,14 @@ pub fn is_ordered(data_type: &Type) -> bool {
     match data_type {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => true,
         Type::Date | Type::Timestamp | Type::Timestamptz => true,
-        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval | Type::Other { .. } => false,
+        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval => false,
+        Type::Time | Type::Enum(_) | Type::Other { .. } => false,
     }
 }
 
 /// Whether a closed list of values can be declared for the type.
 pub fn is_listable(data_type: &Type) -> bool {
-    !matches!(data_type, Type::Char(_) | Type::Interval | Type::Other { .. })
+    !matches!(data_type, Type::Char(_) | Type::Interval | Type::Time | Type::Other { .. })
 }
 
 /// Whether two columns hold the same sort of constants, so that one may be the domain of the other.

@@ -326,7 +326,7 @@ fn mean_type(given: &Type) -> Option<Type> {
 fn ordered_type(given: &Type) -> Option<Type> {
     match given {
         Type::Varchar(_) => Some(Type::Text),
-        Type::Bool | Type::Uuid | Type::Other { .. } => None,
+        Type::Bool | Type::Uuid | Type::Time | Type::Enum(_) | Type::Other { .. } => None,
         other => sortable_type(other),
     }
 }
@@ -337,7 +337,7 @@ fn sortable_type(given: &Type) -> Option<Type> {
         Type::Numeric(_) => Some(Type::Numeric(None)),
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Uuid => Some(given.clone()),
         Type::Text | Type::Varchar(_) | Type::Char(_) => Some(given.clone()),
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => Some(given.clone()),
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) => Some(given.clone()),
         Type::Other { .. } => None,
     }
 }

@@ -7,6 +7,7 @@ mod strings;
 
 pub use names::AGGREGATES;
 
+use super::literal::is_unknown;
 use crate::catalog::Type;
 
 /// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …) are resolved by the grammar; the rest by [`entries`].
@@ -38,10 +39,29 @@ pub enum Function {
     SimilarTo,
     Matches,
     MatchesInsensitive,
+    /// How many of the arguments are NULL, and are not.
+    CountNulls,
+    CountNonNulls,
+    /// First argument among the others, constants of its type in ascending order: how many of them it reaches.
+    Thresholds,
     /// Any number of texts, NULLs left out.
     Concat,
     /// The same, the first of them a constant between the others.
     ConcatSeparated,
+    /// (jsonb, constant names or places).
+    JsonField,
+    JsonText,
+    JsonPath,
+    JsonPathText,
+    JsonHas,
+    JsonType,
+    JsonLength,
+    /// (value, array column).
+    AnyElement,
+    /// (array column, constant place).
+    Element,
+    Cardinality,
+    ArrayLength,
     // Comparisons: total between values of one kind.
     Equal,
     NotEqual,
@@ -73,6 +93,13 @@ pub enum Function {
     Truncate,
     TruncateTo,
     TrimScale,
+    /// Digits after the point, with and without trailing zeros.
+    Scale,
+    MinScale,
+    Gcd,
+    Lcm,
+    Factorial,
+    ToHex,
     SquareRoot,
     CubeRoot,
     NaturalLog,
@@ -90,6 +117,20 @@ pub enum Function {
     ArcCosine,
     ArcTangent,
     ArcTangent2,
+    Sinh,
+    Cosh,
+    Tanh,
+    ArcSinh,
+    ArcCosh,
+    ArcTanh,
+    SineOfDegrees,
+    CosineOfDegrees,
+    TangentOfDegrees,
+    CotangentOfDegrees,
+    ArcSineInDegrees,
+    ArcCosineInDegrees,
+    ArcTangentInDegrees,
+    ArcTangent2InDegrees,
     Degrees,
     Radians,
     WidthBucket,
@@ -100,6 +141,7 @@ pub enum Function {
     Initcap,
     Length,
     OctetLength,
+    BitLength,
     Trim,
     TrimLeft,
     TrimRight,
@@ -110,6 +152,12 @@ pub enum Function {
     /// The part that a constant regular expression matches.
     SubstringMatching,
     ReplaceMatching,
+    /// The part that a constant regular expression matches, whatever groups it has.
+    SubstringWhole,
+    /// How often a constant regular expression matches.
+    CountMatching,
+    Overlay,
+    OverlayFor,
     Position,
     StartsWith,
     Replace,
@@ -144,6 +192,24 @@ pub enum Function {
     /// (constant zone, timestamp).
     AtZone,
     MakeDate,
+    MakeTimestamp,
+    MakeTime,
+    /// Date and time of the day.
+    AtTime,
+    /// Time of the day and an interval, round the clock.
+    TimeLater,
+    TimeEarlier,
+    /// Between two times of the day.
+    TimeBetween,
+    /// (constant step, timestamp, constant origin).
+    DateBin,
+    AddIntervals,
+    SubtractIntervals,
+    NegateInterval,
+    JustifyDays,
+    JustifyHours,
+    JustifyInterval,
+    IsFinite,
     /// Seconds since 1970 as a timestamptz.
     FromEpoch,
 }
@@ -182,6 +248,7 @@ pub enum Kind {
     Timestamp,
     Timestamptz,
     Interval,
+    Time,
     Bool,
     /// An integer that must be a constant.
     ConstantInt,
@@ -205,7 +272,9 @@ const fn entry(name: &'static str, function: Function, arguments: &'static [Kind
     Entry { name, function, arguments, result, rule }
 }
 
-use Kind::{Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz};
+use Kind::{
+    Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz,
+};
 use Rule::Total;
 
 /// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those with the preferred type of a category stand last.
@@ -226,6 +295,7 @@ impl Kind {
             Timestamp => Type::Timestamp,
             Timestamptz => Type::Timestamptz,
             Interval | ConstantInterval => Type::Interval,
+            Time => Type::Time,
             Bool => Type::Bool,
         }
     }
@@ -234,12 +304,15 @@ impl Kind {
     pub fn is_constant(self) -> bool {
         match self {
             ConstantInt | ConstantText | ConstantInterval => true,
-            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz | Interval | Bool => false,
+            Int2 | Int4 | Int8 | Numeric | Float8 | Text | Date | Timestamp | Timestamptz | Interval | Time | Bool => false,
         }
     }
 
     /// How PostgreSQL would take a value of `from` here: exactly, by an implicit cast, or not at all.
     fn accepts(self, from: &Type) -> Option<Match> {
+        if is_unknown(from) {
+            return Some(Match::Implicit);
+        }
         let exact = self.data_type() == *from || matches!((self, from), (Numeric, Type::Numeric(_)));
         let widens = matches!(
             (self, from),

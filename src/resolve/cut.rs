@@ -39,12 +39,13 @@ impl Cut {
         if let Some(arguments) = grouping_arguments(expr) {
             return self.grouping(resolver, arguments).map(Some);
         }
-        if let Some((statistic, function)) = uncertainty::of_aggregate(expr)? {
-            let uncertainty = Uncertainty { aggregate: self.aggregate(resolver, function)?, statistic };
-            if !self.uncertainties.contains(&uncertainty) {
+        if let Some(uncertainty) = uncertainty::asked(expr, &mut |function| self.aggregate(resolver, function))? {
+            let at = self.uncertainties.iter().position(|known| *known == uncertainty).unwrap_or(self.uncertainties.len());
+            let column = uncertainty.column(at);
+            if at == self.uncertainties.len() {
                 self.uncertainties.push(uncertainty);
             }
-            return Ok(Some(self.reference(uncertainty.column())));
+            return Ok(Some(self.reference(column)));
         }
         if let ast::Expr::Function(function) = expr
             && aggregate_name(function).is_some()

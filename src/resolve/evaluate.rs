@@ -54,7 +54,15 @@ pub fn folded(expr: Expr) -> Expr {
     let is_exact = match &expr.data_type {
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None) => true,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => true,
-        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Varchar(Some(_)) | Type::Char(_) | Type::Uuid | Type::Other { .. } => false,
+        Type::Numeric(_)
+        | Type::Float4
+        | Type::Float8
+        | Type::Varchar(Some(_))
+        | Type::Char(_)
+        | Type::Uuid
+        | Type::Time
+        | Type::Enum(_)
+        | Type::Other { .. } => false,
     };
     if !is_exact || matches!(expr.node, Node::Literal(_) | Node::Column(_)) {
         return expr;
@@ -104,6 +112,8 @@ fn call(function: Function, values: &[Value], result: &Type) -> Result<Value, No
             (a, _) => Ok(a.clone()),
         },
         F::Concat | F::ConcatSeparated => text::joined(function, values),
+        F::CountNulls => Ok(Some(Scalar::Int(values.iter().filter(|v| v.is_none()).count() as i64))),
+        F::CountNonNulls => Ok(Some(Scalar::Int(values.iter().flatten().count() as i64))),
         _ if values.iter().any(Option::is_none) => Ok(None),
         _ => {
             let known: Vec<&Scalar> = values.iter().flatten().collect();
@@ -139,6 +149,11 @@ fn strict(function: Function, values: &[&Scalar], result: &Type) -> Result<Value
         F::Add | F::Subtract | F::Multiply | F::Divide | F::Modulo | F::Negate | F::Abs | F::Sign => number::arithmetic(function, values, result),
         F::Floor | F::Ceiling | F::Truncate | F::Round | F::RoundTo | F::TruncateTo => number::rounded(function, values, result),
         F::TrimScale => Ok(Some(values[0].clone())),
+        F::Thresholds => {
+            let reached = values[1..].iter().map(|limit| Ok(compare(values[0], limit, false)?.is_ge())).collect::<Result<Vec<_>, NotEvaluable>>()?;
+            Ok(Some(Scalar::Int(reached.into_iter().filter(|is_reached| *is_reached).count() as i64)))
+        }
+        F::AddIntervals | F::SubtractIntervals | F::NegateInterval => calendar::combined(function, values),
         F::Extract | F::DatePart => calendar::part(values),
         F::DateTrunc | F::DateDifference | F::DatePlusDays | F::DateMinusDays | F::Later | F::Earlier | F::Elapsed => {
             calendar::moved(function, values, result)

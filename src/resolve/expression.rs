@@ -2,7 +2,9 @@
 
 mod call;
 mod forms;
+mod inside;
 mod pattern;
+mod spelled;
 mod types;
 mod zone;
 
@@ -12,7 +14,7 @@ pub use types::{construct, type_of};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
 use super::catalogue::Function;
-use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown};
+use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_abroad};
 use super::middle::constant_number;
 use super::scope::{Scope, name_of};
 use super::tree::{ColumnInfo, ConstantId, Expr, Node};
@@ -72,9 +74,9 @@ impl Expressions<'_> {
             E::Nested(inner) => self.resolve(inner),
             E::Value(value) => match constant_number(&value.value) {
                 Some(id) => self.constant(id),
-                None => literal(&value.value),
+                None => self.literal(&value.value),
             },
-            E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => cast(literal(&value.value)?, &type_of(data_type)?),
+            E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => cast(self.literal(&value.value)?, &type_of(data_type)?),
             E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
                 self.cast_to(self.resolve(expr)?, &type_of(data_type)?)
             }
@@ -112,21 +114,35 @@ impl Expressions<'_> {
             E::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
                 self.call("floor", vec![self.resolve(expr)?])
             }
+            E::CompoundFieldAccess { root, access_chain } => self.accessed(root, access_chain),
+            E::AtTimeZone { timestamp, time_zone } => self.call("timezone", vec![self.value(time_zone)?, self.resolve(timestamp)?]),
+            E::Function(function) => self.function(function),
+            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
+                Err(Refusal::unsupported("a subquery in an expression").hint("Join the table in FROM, or write the subquery as a derived table."))
+            }
+            other => self.of_text(other),
+        }
+    }
+
+    /// Functions of text with a grammar of their own.
+    fn of_text(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        use ast::Expr as E;
+        match expr {
             E::Position { expr, r#in } => self.call("strpos", vec![self.resolve(r#in)?, self.resolve(expr)?]),
-            E::Substring { expr, substring_from: Some(from), substring_for, special: _, shorthand: _ } => {
-                let mut arguments = vec![self.resolve(expr)?, self.resolve(from)?];
+            E::Substring { expr, substring_from, substring_for, special: _, shorthand: _ } if substring_from.is_some() || substring_for.is_some() => {
+                let from = substring_from.as_ref().map_or_else(|| number("1"), |from| self.resolve(from))?;
+                let mut arguments = vec![self.resolve(expr)?, from];
                 if let Some(length) = substring_for {
                     arguments.push(self.resolve(length)?);
                 }
                 self.call("substring", arguments)
             }
-            E::AtTimeZone { timestamp, time_zone } => self.call("timezone", vec![self.value(time_zone)?, self.resolve(timestamp)?]),
+            E::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let parts = [expr, overlay_what, overlay_from].into_iter().chain(overlay_for);
+                self.call("overlay", parts.map(|e| self.resolve(e)).collect::<Result<_, _>>()?)
+            }
             E::Trim { trim_where, trim_what, expr, trim_characters } => {
                 self.trim(trim_where.as_ref(), trim_what.as_deref(), expr, trim_characters.as_deref())
-            }
-            E::Function(function) => self.function(function),
-            E::Subquery(_) | E::Exists { .. } | E::InSubquery { .. } => {
-                Err(Refusal::unsupported("a subquery in an expression").hint("Join the table in FROM, or write the subquery as a derived table."))
             }
             other => Err(Refusal::unsupported(construct(other))),
         }
@@ -139,6 +155,12 @@ impl Expressions<'_> {
             found => found?,
         };
         Ok(Expr::column(id, self.columns[id.0 as usize].data_type.clone()))
+    }
+
+    /// A constant as written; a text without a type, of a session that is not in UTC, stays marked as such.
+    fn literal(&self, value: &ast::Value) -> Result<Expr, Refusal> {
+        let written = literal(value)?;
+        Ok(if is_unknown(&written.data_type) && !self.constants.is_utc { Expr { data_type: unknown_abroad(), ..written } } else { written })
     }
 
     fn constant(&self, id: ConstantId) -> Result<Expr, Refusal> {
@@ -163,6 +185,8 @@ impl Expressions<'_> {
             UnaryOperator::PGAbs | UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::BitwiseNot => {
                 self.call(&op.to_string(), vec![self.resolve(expr)?])
             }
+            // What is left of BETWEEN SYMMETRIC where its operands cannot be written twice.
+            UnaryOperator::PGPrefixFactorial => Err(Refusal::unsupported("BETWEEN SYMMETRIC around a subquery or another of its kind")),
             other => Err(Refusal::unsupported(format!("operator {other}"))),
         }
     }
@@ -170,6 +194,9 @@ impl Expressions<'_> {
     fn binary(&self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Expr, Refusal> {
         if let Some(truth) = self.operator_of_truth(left, op, right)? {
             return Ok(truth);
+        }
+        if let Some(part) = self.of_json(left, op, right)? {
+            return Ok(part);
         }
         match op {
             BinaryOperator::And => Ok(Expr::call(Function::And, vec![self.condition(left, "AND")?, self.condition(right, "AND")?], Type::Bool)),
@@ -181,6 +208,7 @@ impl Expressions<'_> {
             BinaryOperator::PGExp | BinaryOperator::BitwiseAnd | BinaryOperator::BitwiseOr | BinaryOperator::PGBitwiseXor => {
                 self.arithmetic(&op.to_string(), left, right)
             }
+            BinaryOperator::PGStartsWith => self.call("^@", vec![self.value(left)?, self.value(right)?]),
             BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight => self.arithmetic(&op.to_string(), left, right),
             other => Err(Refusal::unsupported(format!("operator {other}"))),
         }

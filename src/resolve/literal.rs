@@ -1,9 +1,11 @@
 //! Constants: how a literal's text becomes a value of a type, as PostgreSQL reads it.
 
 mod format;
+mod instant;
 mod interval;
 
 pub use format::read as read_by_pattern;
+pub use instant::local as timestamp;
 pub use interval::{interval, reach as interval_reach, text as interval_text};
 
 use super::tree::{Expr, Node};
@@ -20,6 +22,11 @@ pub const INTERVAL_HINT: &str = "Write whole numbers of units, such as '1 year 2
 /// The type of a string literal or NULL before its context gives it one.
 pub fn unknown() -> Type {
     Type::Other { oid: 705, name: "unknown".to_owned() }
+}
+
+/// The same in a session whose TimeZone is not UTC: read as a timestamptz, it must name its zone.
+pub fn unknown_abroad() -> Type {
+    Type::Other { oid: 705, name: "unknown outside UTC".to_owned() }
 }
 
 pub fn is_unknown(data_type: &Type) -> bool {
@@ -93,10 +100,16 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             "f" | "false" | "n" | "no" | "off" | "0" => Ok(Scalar::Bool(false)),
             _ => Err(invalid()),
         },
-        Type::Date => date(text).map(Scalar::Date).ok_or_else(|| not_iso("date", text)),
-        Type::Timestamp => timestamp(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
-        Type::Timestamptz => timestamp_with_zone(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamptz", text)),
+        Type::Date => instant::date_of(text).map(Scalar::Date).ok_or_else(|| not_iso("date", text)),
+        Type::Timestamp => instant::local(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
+        Type::Timestamptz => instant::in_utc(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp with time zone", text)),
         Type::Interval => interval(text, None).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT)),
+        Type::Time => instant::time_of(text).map(Scalar::Text).ok_or_else(|| not_iso("time", text)),
+        Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
+        Type::Enum(made) => {
+            let shown: String = text.chars().take(80).collect();
+            Err(Refusal::new("22P02", format!("invalid input value for enum {}: \"{shown}\"", made.name)))
+        }
         Type::Char(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
     }
 }
@@ -123,6 +136,7 @@ pub fn integer_range(data_type: &Type) -> Option<(i64, i64)> {
         Type::Int4 => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
         Type::Int8 => Some((i64::MIN, i64::MAX)),
         Type::Bool | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => None,
+        Type::Time | Type::Enum(_) => None,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => None,
     }
 }
@@ -145,52 +159,17 @@ pub fn date(text: &str) -> Option<i32> {
     Some(days_from_civil(year, month, day))
 }
 
-/// Microseconds from 2000-01-01 00:00 of an ISO timestamp without a zone.
-pub fn timestamp(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let (day, time) = match text.split_once([' ', 'T']) {
-        Some((day, time)) => (day, Some(time)),
-        None => (text, None),
-    };
-    let micros = match time {
-        Some(time) => time_of_day(time)?,
-        None => 0,
-    };
-    Some(i64::from(date(day)?) * MICROS_PER_DAY + micros)
-}
-
-/// A timestamp with an explicit zone: `Z`, `+HH`, `+HH:MM` (session zones are not guessed).
-fn timestamp_with_zone(text: &str) -> Option<i64> {
-    let text = text.trim();
-    if let Some(plain) = text.strip_suffix(['Z', 'z']).or_else(|| text.strip_suffix(" UTC")) {
-        return timestamp(plain);
-    }
-    let at = text.rfind(['+', '-']).filter(|at| *at > 10)?;
-    let (hours, minutes) = text[at + 1..].split_once(':').unwrap_or((&text[at + 1..], "0"));
-    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
-    if hours > 15 || minutes > 59 {
-        return None;
-    }
-    let offset = (hours * 60 + minutes) * 60_000_000;
-    let local = timestamp(&text[..at])?;
-    Some(if text.as_bytes()[at] == b'+' { local - offset } else { local + offset })
-}
-
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-fn time_of_day(text: &str) -> Option<i64> {
-    let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let parts: Vec<i64> = clock.split(':').map(|p| if p.len() == 2 { p.parse().ok() } else { None }).collect::<Option<_>>()?;
-    let (hours, minutes, seconds) = match parts.as_slice() {
-        [h, m] => (*h, *m, 0),
-        [h, m, s] => (*h, *m, *s),
-        _ => return None,
-    };
-    if hours > 23 || minutes > 59 || seconds > 59 || fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
+/// A constant that has a place on the line of numbers: dates in days, timestamps in microseconds.
+pub fn as_number(value: &Scalar) -> Option<f64> {
+    match value {
+        Scalar::Int(value) => Some(*value as f64),
+        Scalar::Decimal(text) => text.parse().ok(),
+        Scalar::Date(days) => Some(f64::from(*days)),
+        Scalar::Timestamp(micros) => Some(*micros as f64),
+        Scalar::Bool(_) | Scalar::Text(_) | Scalar::Interval { .. } => None,
     }
-    let micros: i64 = if fraction.is_empty() { 0 } else { format!("{fraction:0<6}").parse().ok()? };
-    Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros)
 }
 
 pub fn days_in_month(year: i32, month: u32) -> u32 {
@@ -242,6 +221,8 @@ pub fn type_name(data_type: &Type) -> &str {
         Type::Timestamp => "timestamp without time zone",
         Type::Timestamptz => "timestamp with time zone",
         Type::Interval => "interval",
+        Type::Time => "time without time zone",
+        Type::Enum(made) => &made.name,
         Type::Other { oid: _, name } => name,
     }
 }
@@ -254,6 +235,12 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if is_unknown(&expr.data_type) {
         return match expr.node {
             Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
+            Node::Literal(Some(Scalar::Text(text)))
+                if *to == Type::Timestamptz && expr.data_type == unknown_abroad() && !instant::names_zone(&text) =>
+            {
+                Err(Refusal::unsupported("a timestamp with time zone without its zone in a session whose TimeZone is not UTC")
+                    .hint("Write the zone, as in '2024-01-01 00:00:00+00', or send SET TimeZone = 'UTC' first."))
+            }
             Node::Literal(Some(Scalar::Text(text))) => Ok(Expr::literal(Some(parse(&text, to)?), to.clone())),
             Node::Literal(Some(_))
             | Node::Constant(_)
@@ -283,7 +270,7 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
 
 /// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None` where it would not, or where we do not follow it.
 pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
-    use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{Bool, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
     let integer_rank = |t: &Type| match t {
         Int2 => Some(2),
         Int4 => Some(4),
@@ -291,10 +278,13 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
         _ => None,
     };
     match (a, b) {
-        (a, b) if is_unknown(a) && is_unknown(b) => Some(Text),
+        (a, b) if is_unknown(a) && is_unknown(b) => Some(a.clone()),
         (a, b) if is_unknown(a) => Some(b.clone()),
         (a, b) if is_unknown(b) => Some(a.clone()),
-        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) => Some(a.clone()),
+        (Bool, Bool) | (Uuid, Uuid) | (Date, Date) | (Timestamp, Timestamp) | (Timestamptz, Timestamptz) | (Interval, Interval) | (Time, Time) => {
+            Some(a.clone())
+        }
+        (Enum(x), Enum(y)) if x.oid == y.oid => Some(a.clone()),
         (Date | Timestamp, Timestamptz) | (Timestamptz, Date | Timestamp) => Some(Timestamptz),
         (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),
         (Date, Timestamp) | (Timestamp, Date) => Some(Timestamp),

@@ -43,7 +43,7 @@ pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
     TableId, aggregate_column, key_column, release_alias, view_alias,
 };
-pub use uncertainty::{Statistic, Uncertainty};
+pub use uncertainty::{Formula, Statistic, Uncertainty};
 
 use crate::catalog::Type;
 use crate::parse;

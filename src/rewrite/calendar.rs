@@ -1,6 +1,6 @@
 //! Dates, timestamps and intervals, kept within the years 1 to 9999.
 
-use sqlparser::ast::BinaryOperator as B;
+use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::guard::{Emitted, clamped, internal, keep_within, working};
 use super::operator::operands;
@@ -31,6 +31,13 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
             let name = if function == F::Age { "age" } else { "timezone" };
             called(name, function, in_calendar(emitted, arguments), result)
         }
+        F::AddIntervals | F::SubtractIntervals | F::NegateInterval | F::JustifyDays | F::JustifyHours | F::JustifyInterval => {
+            spans(function, emitted, result)
+        }
+        F::DateBin => {
+            let binned = called("date_bin", function, in_calendar(emitted, arguments), result)?;
+            Ok(keep_within(binned, of_type(result), result))
+        }
         F::FromEpoch => {
             let (seconds, _) = operands(emitted)?;
             let seconds = keep_within(seconds, Interval::new(-62_135_596_800.0, 253_402_300_799.0), &Type::Float8);
@@ -45,6 +52,7 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
             let nodes = number.nodes + 2;
             Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(number.sql), B::Multiply, sql::nested(interval.sql)), range) })
         }
+        F::AtTime | F::TimeLater | F::TimeEarlier | F::TimeBetween => timed(function, emitted, arguments, result),
         F::DateDifference => {
             let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
             let (a, Some(b)) = operands(in_calendar(emitted, arguments))? else { return Err(internal()) };
@@ -53,6 +61,46 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
         }
         _ => moved_by_days(function, emitted, result),
     }
+}
+
+/// Times of the day, moved round the clock or put to a date.
+fn timed(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
+    use Function as F;
+    let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
+    let (a, Some(b)) = operands(in_calendar(emitted, arguments))? else { return Err(internal()) };
+    let moves = matches!(function, F::TimeLater | F::TimeEarlier);
+    if moves && !b.range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
+        return Err(Refusal::unsupported("adding an interval whose length is not known to a time").hint(INTERVAL_HINT));
+    }
+    let range = apply(function, &[a.range, b.range], result);
+    let op = if matches!(function, F::AtTime | F::TimeLater) { B::Plus } else { B::Minus };
+    let value = Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) };
+    Ok(if function == F::AtTime { keep_within(value, of_type(result), result) } else { value })
+}
+
+/// Intervals made of intervals whose length is known: a stored one may be as long as its type holds, and a sum of such is an error.
+fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+    use Function as F;
+    let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
+    let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
+    let range = apply(function, &ranges, result);
+    let reach = Interval::new(-REACH * 3.0, REACH * 3.0);
+    if !ranges.iter().all(|r| r.within(reach)) || !range.within(Interval::new(-REACH * 6.0, REACH * 6.0)) {
+        return Err(Refusal::unsupported("arithmetic on an interval whose length is not known").hint(
+            "Differences of dates and timestamps and constant intervals have a known length; a column of intervals is compared, or read by EXTRACT.",
+        ));
+    }
+    let (a, b) = operands(emitted)?;
+    let sql = match (function, b) {
+        (F::AddIntervals, Some(b)) => sql::binary(sql::nested(a.sql), B::Plus, sql::nested(b.sql)),
+        (F::SubtractIntervals, Some(b)) => sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
+        (F::NegateInterval, None) => sql::nested(ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr: Box::new(sql::nested(a.sql)) }),
+        (F::JustifyDays, None) => sql::call("justify_days", vec![a.sql]),
+        (F::JustifyHours, None) => sql::call("justify_hours", vec![a.sql]),
+        (F::JustifyInterval, None) => sql::call("justify_interval", vec![a.sql]),
+        _ => return Err(internal()),
+    };
+    Ok(Emitted { nodes, ..Emitted::plain(sql, range) })
 }
 
 /// Computed dates and timestamps brought back to the calendar.

@@ -19,7 +19,7 @@ fn longest(data_type: &Type) -> f64 {
         Type::Bool => 5.0,
         Type::Int2 | Type::Int4 | Type::Int8 => 20.0,
         Type::Float4 | Type::Float8 => 30.0,
-        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz => 40.0,
+        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => 64.0,
         Type::Interval => 100.0,
         Type::Numeric(_) | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. } => f64::INFINITY,
     }
@@ -76,6 +76,12 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         }
         Type::Bool => Ok(plain(value, range)),
         Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
-        Type::Char(_) | Type::Uuid | Type::Interval | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast to {to:?} over private rows"))),
+        Type::Time => {
+            let kept = keep_within(value, of_type(from), from);
+            Ok(plain(kept, Interval::ALL))
+        }
+        Type::Char(_) | Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => {
+            Err(Refusal::unsupported(format!("a cast to {to:?} over private rows")))
+        }
     }
 }

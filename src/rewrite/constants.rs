@@ -62,7 +62,7 @@ fn limited(data_type: &Type) -> bool {
     match data_type {
         Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => true,
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) => false,
-        Type::Uuid | Type::Interval | Type::Other { .. } => false,
+        Type::Uuid | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => false,
     }
 }
 

@@ -10,6 +10,9 @@ use crate::refusal::Refusal;
 use crate::resolve::Expr;
 use crate::resolve::catalogue::Function;
 
+/// The largest number whose factorial stays within numeric's working range.
+const FACTORIAL_MAX: f64 = 28.0;
+
 fn compared(value: &ast::Expr, op: B, constant: &str) -> ast::Expr {
     sql::binary(sql::nested(value.clone()), op, sql::number(constant))
 }
@@ -28,7 +31,13 @@ pub(super) fn domain(function: Function, emitted: Vec<Emitted>, result: &Type) -
     use Function as F;
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() * 2 + 3;
     let mut operands = emitted;
-    if !matches!(function, F::Character | F::MakeDate) {
+    if function == F::Factorial {
+        if !operands.iter().all(|e| e.range.hi <= FACTORIAL_MAX) {
+            return Err(Refusal::unsupported(format!("factorial() of a value that may be above {FACTORIAL_MAX}"))
+                .hint("Clamp it inline, as in factorial(LEAST(x, 20))."));
+        }
+        operands = operands.into_iter().map(|e| keep_within(e, Interval::new(-1.0, FACTORIAL_MAX), &Type::Int8)).collect();
+    } else if !matches!(function, F::Character | F::MakeDate | F::MakeTimestamp | F::MakeTime) {
         operands = operands.into_iter().map(|e| keep_within(e, working(result), result)).collect();
     }
     let subject = operands.last().ok_or_else(internal)?.sql.clone();
@@ -38,10 +47,26 @@ pub(super) fn domain(function: Function, emitted: Vec<Emitted>, result: &Type) -
         F::Log10 | F::LogBase => ("log", compared(&subject, B::Gt, "0")),
         F::ArcSine => ("asin", between(&subject, "-1", "1")),
         F::ArcCosine => ("acos", between(&subject, "-1", "1")),
+        F::ArcSineInDegrees => ("asind", between(&subject, "-1", "1")),
+        F::ArcCosineInDegrees => ("acosd", between(&subject, "-1", "1")),
+        F::ArcTanh => ("atanh", between(&subject, "-1", "1")),
+        F::ArcCosh => ("acosh", compared(&subject, B::GtEq, "1")),
+        F::Factorial => ("factorial", compared(&subject, B::GtEq, "0")),
         // Surrogates are no characters.
         F::Character => ("chr", either(between(&subject, "1", "55295"), between(&subject, "57344", "1114111"))),
         F::MakeDate => match operands.as_slice() {
             [year, month, day] => ("make_date", is_date(&year.sql, &month.sql, &day.sql)),
+            _ => return Err(internal()),
+        },
+        F::MakeTime => match operands.as_slice() {
+            [hour, minute, second] => ("make_time", is_time(&hour.sql, &minute.sql, &second.sql)),
+            _ => return Err(internal()),
+        },
+        F::MakeTimestamp => match operands.as_slice() {
+            [year, month, day, hour, minute, second] => {
+                let all = sql::binary(is_date(&year.sql, &month.sql, &day.sql), B::And, is_time(&hour.sql, &minute.sql, &second.sql));
+                ("make_timestamp", all)
+            }
             _ => return Err(internal()),
         },
         _ => return Err(internal()),
@@ -49,7 +74,9 @@ pub(super) fn domain(function: Function, emitted: Vec<Emitted>, result: &Type) -
     let ranges: Vec<Interval> = operands.iter().map(|e| e.range).collect();
     let range = if function == F::Character { Interval::new(0.0, 1.0) } else { apply(function, &ranges, result) };
     let call = sql::call(name, operands.into_iter().map(|e| e.sql).collect());
-    Ok(Emitted { sql: sql::case(vec![(inside, call)], None), range, tiny: is_float(result), nodes })
+    let value = Emitted { sql: sql::case(vec![(inside, call)], None), range, tiny: is_float(result), nodes };
+    // The hyperbolic tangent's inverse has poles at the ends of its domain.
+    Ok(if is_float(result) { keep_within(value, working(result), result) } else { value })
 }
 
 /// The day is one of its month, in the years 1 to 9999.
@@ -76,6 +103,12 @@ fn is_date(year: &ast::Expr, month: &ast::Expr, day: &ast::Expr) -> ast::Expr {
     all.into_iter().reduce(both).unwrap_or_else(sql::null)
 }
 
+/// From 00:00:00 to 24:00:00, both written with whole minutes.
+fn is_time(hour: &ast::Expr, minute: &ast::Expr, second: &ast::Expr) -> ast::Expr {
+    let all = [between(hour, "0", "23"), between(minute, "0", "59"), between(second, "0", "60")];
+    all.into_iter().reduce(|a, b| sql::binary(a, B::And, b)).unwrap_or_else(sql::null)
+}
+
 /// Operands held where the function stays within working range.
 pub(super) fn reach(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emitted, Refusal> {
     use Function as F;
@@ -91,12 +124,22 @@ pub(super) fn reach(function: Function, emitted: Vec<Emitted>, arguments: &[Expr
         F::Cotangent => "cot",
         F::ArcTangent => "atan",
         F::ArcTangent2 => "atan2",
+        F::Sinh => "sinh",
+        F::Cosh => "cosh",
+        F::Tanh => "tanh",
+        F::ArcSinh => "asinh",
+        F::SineOfDegrees => "sind",
+        F::CosineOfDegrees => "cosd",
+        F::TangentOfDegrees => "tand",
+        F::CotangentOfDegrees => "cotd",
+        F::ArcTangentInDegrees => "atand",
+        F::ArcTangent2InDegrees => "atan2d",
         F::Degrees => "degrees",
         F::Radians => "radians",
         _ => return Err(internal()),
     };
     let limit = match (function, is_float(result)) {
-        (F::Exponential, true) => Interval::new(-230.0, 230.0),
+        (F::Sinh | F::Cosh, _) | (F::Exponential, true) => Interval::new(-230.0, 230.0),
         (F::Exponential, false) => Interval::new(-300.0, 69.0),
         _ => working(result),
     };

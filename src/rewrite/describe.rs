@@ -1,15 +1,18 @@
 //! A release in words, a line each: the labelled tree, keys, sensitivity and noise. EXPLAIN, `pgveil explain` and the golden files show it.
 
+mod facts;
 mod part;
 
 use num_bigint::BigUint;
 
+pub use facts::{Facts, Summed, facts};
 pub use part::part_noise;
 
-use super::partials::{Mask, Measure, Partial};
-use super::{Count, Lattice, Price, ReleasePlan, decimal};
+use super::deviation::product_step;
+use super::partials::{Mask, Partial};
+use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Calibrated, Mechanism};
 use crate::policy::Policy;
 use crate::resolve::{ColumnId, Expr, JoinKind, Node, Relation};
 
@@ -42,6 +45,7 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
         }
         (false, false) => format!("  Rows: at most {} per {unit}; clipped", release.lineage.rows_per_unit),
     });
+    lines.extend(cautions(release, plan, unit));
     if plan.statements().is_empty() {
         lines.push("  Free: the keys are listed in the policy".to_owned());
     }
@@ -50,6 +54,22 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
     }
     for part in plan.parts() {
         lines.extend(words.part(part, unit));
+    }
+    lines
+}
+
+/// Where answers are likely to come out too low, by public facts: said in notices too.
+pub const CAUTION: &str = "Caution: ";
+
+fn cautions(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !release.one_row_per_unit && !release.one_row_per_group && release.lineage.rows_per_unit == 1 {
+        lines.push(format!("  {CAUTION}a {unit} with more than one row counts as one, and no key says that there is none"));
+    }
+    if release.is_thresholded() {
+        let kept =
+            plan.price().and_then(|price| price.groups_per_unit).map_or(String::new(), |groups| format!(", and a {unit} counts in at most {groups}"));
+        lines.push(format!("  {CAUTION}groups of few are not shown{kept}: sums over the shown groups come out too low"));
     }
     lines
 }
@@ -151,21 +171,12 @@ impl Words<'_> {
             Mechanism::Gaussian => "L2",
             Mechanism::Laplace => "L1",
         };
-        // Weights are about 2^scale over a coordinate's magnitude: the scale is the unit in which the bound is read aloud.
-        let scale = plan.coordinates().iter().zip(&price.weights).map(|(c, w)| w * c.magnitude()).min().unwrap_or_else(|| BigUint::from(1u8));
         lines.push(format!(
             "  Sensitivity: one {unit} moves the vector by at most {} ({norm}, in units of one row's largest value)",
-            decimal(&price.clip, &scale)
+            sensitivity(plan, price)
         ));
         for (i, (coordinate, calibrated)) in plan.coordinates().iter().zip(&price.calibrated).enumerate() {
-            let step = match coordinate {
-                Partial::Values { lattice, centred, .. } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
-                Partial::Lacks { filter: _, value: _, lattice } => product_step(lattice, lattice),
-                Partial::Products { filter: _, y: (_, y), x: (_, x) } => product_step(y, x),
-                Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
-                Partial::Flags { .. } => 0.5,
-            };
-            let deviation = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step;
+            let deviation = deviation_of(coordinate, calibrated);
             lines.push(format!("  v{i}: {}: {:?} noise, standard deviation {}", self.partial(coordinate), price.mechanism, significant(deviation)));
         }
         if let Some((presence, _)) = price.threshold {
@@ -208,6 +219,24 @@ impl Words<'_> {
     }
 }
 
+/// The clip in units of one row's largest value. Weights are about 2^scale over a coordinate's magnitude: the scale is the unit in which it is read aloud.
+fn sensitivity(plan: &ReleasePlan, price: &Price) -> String {
+    let scale = plan.coordinates().iter().zip(&price.weights).map(|(c, w)| w * c.magnitude()).min().unwrap_or_else(|| BigUint::from(1u8));
+    decimal(&price.clip, &scale)
+}
+
+/// The standard deviation of a coordinate's noise, in the unit of its value.
+fn deviation_of(coordinate: &Partial, calibrated: &Calibrated) -> f64 {
+    let step = match coordinate {
+        Partial::Values { lattice, centred, .. } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
+        Partial::Lacks { filter: _, value: _, lattice } => product_step(lattice, lattice),
+        Partial::Products { filter: _, y: (_, y), x: (_, x) } => product_step(y, x),
+        Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
+        Partial::Flags { .. } => 0.5,
+    };
+    calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step
+}
+
 fn threshold_units(price: &Price, presence: usize) -> f64 {
     price.threshold.map_or(0.0, |(_, pass_at)| pass_at as f64 / 2f64.powi(price.calibrated[presence].refine as i32))
 }
@@ -219,48 +248,4 @@ fn significant(value: f64) -> String {
     }
     let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
     format!("{value:.digits$}")
-}
-
-/// What one unit of a product's coordinate stands for.
-fn product_step(y: &Lattice, x: &Lattice) -> f64 {
-    y.divisor_with(x) as f64 * y.step.size() * x.step.size() / 4.0
-}
-
-/// Standard deviation of an aggregate's noise where it does not depend on the data, in the aggregate's own unit: counts and sums.
-pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
-    Some(match measure {
-        Measure::Count(count) => count_deviation(plan, count)?,
-        Measure::Sum { values, count: Some(count), lattice } => {
-            let centre = lattice.centre_twice() as f64 * lattice.step.size() / 2.0;
-            values_deviation(plan, *values, lattice, true)?.hypot(count_deviation(plan, count)? * centre)
-        }
-        Measure::Sum { values, count: None, lattice } => values_deviation(plan, *values, lattice, false)?,
-        Measure::Centred { values, lattice } => values_deviation(plan, *values, lattice, true)?,
-        Measure::Squares { lacks, count, lattice } => {
-            let most = (lattice.ends().hi - lattice.ends().lo) / 2.0;
-            (coordinate_deviation(plan, *lacks)? * product_step(lattice, lattice)).hypot(count_deviation(plan, count)? * most * most)
-        }
-        Measure::Products { products, y, x } => coordinate_deviation(plan, *products)? * product_step(y, x),
-    })
-}
-
-/// Standard deviation of the noise of a number of rows.
-pub fn count_deviation(plan: &ReleasePlan, count: &Count) -> Option<f64> {
-    let nulls = count.nulls.map_or(Some(0.0), |nulls| coordinate_deviation(plan, nulls))?;
-    let rows = coordinate_deviation(plan, count.rows)?;
-    let rows = match count.all {
-        Some(all) => rows.hypot(coordinate_deviation(plan, all)?) / 2.0,
-        None => rows,
-    };
-    Some(rows.hypot(nulls))
-}
-
-/// Standard deviation of the noise of a summed coordinate alone, in the value's unit.
-pub fn values_deviation(plan: &ReleasePlan, values: usize, lattice: &Lattice, centred: bool) -> Option<f64> {
-    Some(coordinate_deviation(plan, values)? * lattice.step.size() * if centred { 0.5 } else { 1.0 })
-}
-
-fn coordinate_deviation(plan: &ReleasePlan, coordinate: usize) -> Option<f64> {
-    let calibrated = plan.price()?.calibrated[coordinate];
-    Some(calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32))
 }

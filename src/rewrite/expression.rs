@@ -11,9 +11,10 @@ use super::calendar::calendar;
 use super::cast::cast;
 use super::constants;
 use super::curve::{domain, reach};
-use super::grammar::{comparison_operator, grammar};
+use super::grammar::{comparison_operator, grammar, of_stored};
 use super::guard::{Emitted, clamped, internal, is_float, literal};
-use super::operator::{arithmetic, division, histogram, operands};
+use super::inside::inside;
+use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
@@ -79,7 +80,7 @@ impl Expressions<'_> {
         Some(cells)
     }
 
-    /// The expression where only NULL or not matters: a clamp changes neither.
+    /// The expression where only NULL or not matters, or finite or not: a clamp changes neither, or hides it.
     pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
         match expr.as_column() {
             Some(id) => Ok(self.cell(id)?.raw.clone()),
@@ -186,6 +187,10 @@ impl Expressions<'_> {
             let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
             return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
         }
+        if let Function::CountNulls | Function::CountNonNulls | Function::IsFinite = function {
+            let arguments = arguments.iter().map(|a| self.presence(a)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(of_stored(function, arguments));
+        }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         match function {
             Function::Like | Function::ILike | Function::SimilarTo | Function::Matches | Function::MatchesInsensitive => {
@@ -193,7 +198,11 @@ impl Expressions<'_> {
                 return matched(function, subject, pattern.ok_or_else(internal)?.sql);
             }
             Function::Concat | Function::ConcatSeparated => return Ok(joined(function, emitted)),
+            Function::Gcd | Function::Lcm => return divisor(function, emitted, result),
             _ => {}
+        }
+        if let Some(part) = inside(function, &emitted, arguments, result)? {
+            return Ok(part);
         }
         match rule(function) {
             Rule::Arithmetic => arithmetic(function, emitted, result),
@@ -203,7 +212,7 @@ impl Expressions<'_> {
             Rule::Bounded => bounded(function, emitted, arguments),
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
-            Rule::Total => grammar(function, emitted, result),
+            Rule::Total => grammar(function, emitted, result).map(|value| beside_constants(function, value, arguments)),
         }
     }
 
@@ -233,6 +242,17 @@ impl Expressions<'_> {
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
         Ok(Some(Emitted::plain(sql::binary(left, op, right), Interval::ALL)))
     }
+}
+
+/// A constant is not NULL, so that LEAST is never above it, nor GREATEST below.
+fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
+    let constants = arguments.iter().filter_map(|a| a.as_literal().and_then(scalar));
+    let range = match function {
+        Function::Least => constants.fold(value.range, |r, c| Interval::new(r.lo.min(c), r.hi.min(c))),
+        Function::Greatest => constants.fold(value.range, |r, c| Interval::new(r.lo.max(c), r.hi.max(c))),
+        _ => value.range,
+    };
+    Emitted { range, ..value }
 }
 
 /// What a widening cast widens: PostgreSQL compares the narrow value with the wide constant alike, and an index on it serves.

@@ -80,6 +80,14 @@ pub(super) fn grammar(function: Function, emitted: Vec<Emitted>, result: &Type) 
         }
         F::Overlaps => sql::call("overlaps", values),
         F::TrimScale => sql::call("trim_scale", values),
+        F::Scale => sql::call("scale", values),
+        F::MinScale => sql::call("min_scale", values),
+        F::ToHex => sql::call("to_hex", values),
+        F::Thresholds => {
+            let elem = values.split_off(1);
+            values.push(ast::Expr::Array(ast::Array { elem, named: true }));
+            sql::call("width_bucket", values)
+        }
         F::Sign => sql::call("sign", values),
         F::Floor => sql::call("floor", values),
         F::Ceiling => sql::call("ceil", values),
@@ -88,4 +96,15 @@ pub(super) fn grammar(function: Function, emitted: Vec<Emitted>, result: &Type) 
         _ => return Err(internal()),
     };
     Ok(Emitted { sql: expr, range, tiny, nodes })
+}
+
+/// Functions that look at values as they are stored.
+pub(super) fn of_stored(function: Function, values: Vec<ast::Expr>) -> Emitted {
+    let (name, nodes) = match function {
+        Function::IsFinite => ("isfinite", 2),
+        Function::CountNulls => ("num_nulls", values.len() + 1),
+        _ => ("num_nonnulls", values.len() + 1),
+    };
+    let ranges = vec![Interval::ALL; values.len()];
+    Emitted { nodes, ..Emitted::plain(sql::call(name, values), apply(function, &ranges, &Type::Int4)) }
 }

@@ -101,7 +101,7 @@ pub(super) fn canonical(key: ast::Expr, data_type: &Type, rule: &KeyRule) -> ast
             sql::case(vec![(short, key)], None)
         }
         Type::Text | Type::Varchar(_) | Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Char(_) | Type::Uuid => key,
-        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => key,
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => key,
     }
 }
 
@@ -110,6 +110,7 @@ pub fn key_text(value: &Scalar, data_type: &Type) -> String {
     let text = sql::scalar_text(value);
     match data_type {
         // trim_scale: no trailing zeros after the point.
+        Type::Timestamptz => format!("{text}+00"),
         Type::Numeric(_) if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         _ => text,
     }

@@ -104,6 +104,16 @@ pub(super) fn division(function: Function, emitted: Vec<Emitted>, result: &Type,
     Ok(Emitted { sql: sql::binary(sql::nested(dividend), op, sql::nested(divisor)), range, tiny: false, nodes: nodes * 2 })
 }
 
+/// `gcd` and `lcm`, in the next wider type: the smallest integer has a divisor that its own type does not hold.
+pub(super) fn divisor(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+    let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
+    let wide = if *result == Type::Int8 { Type::Numeric(None) } else { Type::Int8 };
+    let name = if function == Function::Gcd { "gcd" } else { "lcm" };
+    let range = apply(function, &[a.range, b.range], result);
+    let sql = sql::call(name, vec![sql::cast(a.sql, &wide), sql::cast(b.sql, &wide)]);
+    Ok(restored(Emitted { sql, range, tiny: false, nodes: a.nodes + b.nodes + 3 }, result, false))
+}
+
 pub(super) fn bound_integer(value: i64) -> ast::Expr {
     sql::number(&value.to_string())
 }

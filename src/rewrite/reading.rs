@@ -54,7 +54,7 @@ pub(super) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {
             let sql = sql::case(vec![(one_of(TRUE), known(true)), (one_of(FALSE), known(false))], None);
             Ok(Emitted { nodes: value.nodes * 2 + 8, ..Emitted::plain(sql, Interval::ALL) })
         }
-        Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Interval | Type::Other { .. } => {
+        Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => {
             Err(Refusal::unsupported(format!("a cast from text to {to:?} over private rows")))
         }
     }

@@ -151,7 +151,7 @@ pub(super) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
             Some((bound(limit.lo, data_type), bound(limit.hi, data_type), limit))
         }
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) => None,
-        Type::Uuid | Type::Interval | Type::Other { .. } => None,
+        Type::Uuid | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => None,
     };
     Cell { raw, clamp, data_type: data_type.clone(), known: limit }
 }

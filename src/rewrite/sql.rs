@@ -347,6 +347,8 @@ pub fn data_type(data_type: &Type) -> ast::DataType {
         Type::Timestamp => D::Timestamp(None, Z::None),
         Type::Timestamptz => D::Timestamp(None, Z::WithTimeZone),
         Type::Interval => D::Interval { fields: None, precision: None },
+        Type::Time => D::Time(None, Z::None),
+        Type::Enum(made) => D::Custom(name(&[&made.schema, &made.name]), Vec::new()),
         Type::Other { oid: _, name: type_name } => D::Custom(name(&[type_name]), Vec::new()),
     }
 }

@@ -135,6 +135,7 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
     let bytes = |expr: ast::Expr| ast::Expr::Collate { expr: Box::new(expr), collation: sql::name(&["C"]) };
     Ok(match &cell.data_type {
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz => vec![cell.raw.clone()],
+        Type::Time | Type::Enum(_) => vec![cell.raw.clone()],
         Type::Text | Type::Varchar(_) => vec![bytes(cell.raw.clone())],
         Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Interval => vec![bytes(sql::cast(cell.raw.clone(), &Type::Text))],
         Type::Other { .. } => return Err(Refusal::unsupported("a window over rows with a column that has no order")),
@@ -211,6 +212,7 @@ fn one_spelling(key: ast::Expr, data_type: &Type) -> ast::Expr {
         Type::Numeric(None) => sql::call("trim_scale", vec![key]),
         Type::Float4 | Type::Float8 => sql::binary(sql::nested(key), ast::BinaryOperator::Plus, sql::cast(sql::number("0"), data_type)),
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(Some(_)) | Type::Text | Type::Varchar(_) | Type::Char(_) => key,
-        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => key,
+        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => key,
+        Type::Time | Type::Enum(_) | Type::Other { .. } => key,
     }
 }

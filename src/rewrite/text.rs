@@ -43,6 +43,12 @@ pub(super) fn bounded(function: Function, emitted: Vec<Emitted>, arguments: &[Ex
         let second = rest.into_iter().next().ok_or_else(internal)?;
         return Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(first), B::StringConcat, sql::nested(second)), shown) });
     }
+    if matches!(function, Function::Overlay | Function::OverlayFor) {
+        let mut rest = rest.into_iter().map(Box::new);
+        let (Some(overlay_what), Some(overlay_from)) = (rest.next(), rest.next()) else { return Err(internal()) };
+        let overlay = ast::Expr::Overlay { expr: Box::new(first), overlay_what, overlay_from, overlay_for: rest.next() };
+        return Ok(Emitted { nodes, ..Emitted::plain(ast::Expr::Nested(Box::new(overlay)), shown) });
+    }
     let (name, collation) = named(function)?;
     let subject = match collation {
         Some(collation) => collated(first, collation),
@@ -60,6 +66,7 @@ fn named(function: Function) -> Result<(&'static str, Option<&'static str>), Ref
         F::Initcap => ("initcap", None),
         F::Length => ("length", None),
         F::OctetLength => ("octet_length", None),
+        F::BitLength => ("bit_length", None),
         F::Trim => ("btrim", None),
         F::TrimLeft => ("ltrim", None),
         F::TrimRight => ("rtrim", None),
@@ -67,6 +74,8 @@ fn named(function: Function) -> Result<(&'static str, Option<&'static str>), Ref
         F::Right => ("right", None),
         F::Substring | F::SubstringFor => ("substr", None),
         F::SubstringMatching => ("substring", Some("default")),
+        F::SubstringWhole => ("regexp_substr", Some("default")),
+        F::CountMatching => ("regexp_count", Some("default")),
         F::ReplaceMatching => ("regexp_replace", Some("default")),
         F::Position => ("strpos", Some("C")),
         F::StartsWith => ("starts_with", Some("C")),
@@ -94,11 +103,12 @@ fn result_range(function: Function, lengths: &[f64], arguments: &[Expr]) -> Inte
         _ => LENGTH_MAX,
     };
     let most = match function {
-        F::Length | F::Position => subject + 1.0,
+        F::Length | F::Position | F::CountMatching => subject + 1.0,
+        F::BitLength => subject * 32.0,
         F::OctetLength => subject * 4.0,
         F::Ascii => 1_114_111.0,
         F::Lower | F::Upper | F::Initcap => subject * 3.0,
-        F::Concatenate => subject + lengths.get(1).copied().unwrap_or(LENGTH_MAX),
+        F::Concatenate | F::Overlay | F::OverlayFor => subject + lengths.get(1).copied().unwrap_or(LENGTH_MAX),
         F::Replace => subject * constant(2).max(1.0),
         F::ReplaceMatching => (subject + 1.0) * (constant(2) + 1.0),
         F::PadLeft | F::PadRight => constant(1).max(0.0),

@@ -76,7 +76,7 @@ fn create_table(table: &Table, names: &HashMap<u32, String>, warnings: &mut Vec<
     let mut parts = Vec::new();
     let mut columns = Vec::new();
     for column in &table.columns {
-        match type_name(&column.data_type, names) {
+        match type_name(column.declared.as_ref().unwrap_or(&column.data_type), names) {
             Ok(name) => {
                 let not_null = if column.not_null { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
@@ -158,6 +158,8 @@ fn type_name<'a>(data_type: &'a Type, names: &HashMap<u32, String>) -> Result<St
         Type::Timestamp => "timestamp without time zone",
         Type::Timestamptz => "timestamp with time zone",
         Type::Interval => "interval",
+        Type::Time => "time without time zone",
+        Type::Enum(made) => return names.get(&made.oid).cloned().ok_or(made.name.as_str()),
         Type::Other { oid, name } => return names.get(oid).cloned().ok_or(name.as_str()),
     };
     Ok(name.to_owned())

@@ -1,6 +1,7 @@
 //! Statements that others wrote, by the hundred, over schemas of the names they use: each is answered as PostgreSQL answers it, or refused for a reason.
 //! The texts lie beside the repository, in `../shared`; where they do not, the tests say so and pass.
 
+mod cause;
 mod outcome;
 mod texts;
 mod tpch;
@@ -37,7 +38,7 @@ async fn ask(mut veils: Vec<(&str, Arc<Veil>)>, name: &str, texts: Vec<Text>, fl
         println!("{name}: skipped, its texts are not on this machine");
         return;
     }
-    let (mut answered, mut equal, mut both, mut failed) = (0, 0, 0, Vec::new());
+    let (mut answered, mut equal, mut both, mut failed, mut unexplained) = (0, 0, 0, Vec::new(), Vec::new());
     let mut lines = Vec::new();
     for Text { id, world: of, sql } in &texts {
         let veil = match veils.iter().find(|(name, _)| name == of) {
@@ -53,12 +54,22 @@ async fn ask(mut veils: Vec<(&str, Arc<Veil>)>, name: &str, texts: Vec<Text>, fl
                 (answered, equal) = (answered + 1, equal + 1);
                 continue;
             }
-            Outcome::Different { .. } => answered += 1,
+            Outcome::Different { cause, .. } => {
+                answered += 1;
+                if cause.is_none() {
+                    unexplained.push(format!("{id}: {found}: {sql}"));
+                }
+            }
             Outcome::Refused { postgresql_too: true, .. } => {
                 both += 1;
                 continue;
             }
-            Outcome::Refused { postgresql_too: false, .. } => {}
+            Outcome::Refused { postgresql_too: false, message, .. } => {
+                // Several statements in one text are the session's, not the engine's.
+                if !message.ends_with("not one query") && !crate::refusals::is_told_in_golden_files(message) {
+                    unexplained.push(format!("{id}: {found}: {sql}"));
+                }
+            }
             Outcome::Failed(why) => failed.push(format!("{id}: {why}: {sql}")),
         }
         lines.push(format!("  {id}: {found}\n      {}", sql.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect::<String>()));
@@ -71,6 +82,7 @@ async fn ask(mut veils: Vec<(&str, Arc<Veil>)>, name: &str, texts: Vec<Text>, fl
         failed.len()
     );
     assert_eq!(failed, Vec::<String>::new(), "{name}");
+    assert_eq!(unexplained, Vec::<String>::new(), "{name}: different, or refused, for no known cause");
     assert!(answered >= floor.answered, "{name}: {answered} answered, {} before", floor.answered);
     assert!(equal >= floor.equal, "{name}: {equal} equal, {} before", floor.equal);
 }
@@ -82,17 +94,17 @@ async fn qrlew_census() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qrlew_probe() {
-    ask_all("qrlew probe", texts::probe(), Floor { answered: 99, equal: 94 }).await;
+    ask_all("qrlew probe", texts::probe(), Floor { answered: 143, equal: 134 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn smartnoise() {
-    ask_all("smartnoise", texts::smartnoise(), Floor { answered: 112, equal: 104 }).await;
+    ask_all("smartnoise", texts::smartnoise(), Floor { answered: 116, equal: 111 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn business_tools() {
-    ask_all("business tools", texts::business_tools(), Floor { answered: 34, equal: 26 }).await;
+    ask_all("business tools", texts::business_tools(), Floor { answered: 40, equal: 29 }).await;
 }
 
 /// The 22 queries of TPC-H with the specification's own parameters; what becomes of each stands in docs/tpch.md.

@@ -24,7 +24,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
         has(start);
     }
     assert!(lines.last().unwrap().contains("after this query 9"), "{lines:?}");
-    let wishes = Wishes { target_error: Some(TargetError::Absolute(50.0)), ..Wishes::default() };
+    let wishes = Wishes { target_error: Some(TargetError::Absolute(50.0).into()), ..Wishes::default() };
     let lines = explained(&veil, wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women").await;
     assert!(lines.contains(&"Settings: pgveil.target_error = 50".to_owned()), "{lines:?}");
     let public = explained(&veil, Wishes::default(), "EXPLAIN SELECT count(*) FROM nls.industries").await;
@@ -46,9 +46,25 @@ async fn explain_json_has_its_keys() {
     assert_eq!((&release["keys"][0]["rule"], &release["keys"][0]["values"]), (&"listed".into(), &3.into()));
     assert_eq!(release["mechanism"], "gaussian");
     assert!(release["aggregates"][0]["standard_deviation"].as_f64().unwrap() > 1.0 && release["aggregates"][1]["half_width_95"].is_null());
+    assert_eq!(release["unit"], serde_json::json!({ "name": "woman", "columns": ["women.woman_id"], "rows": 1 }));
+    assert_eq!((&release["norm"], release["tables"][0]["name"].as_str()), (&"L2".into(), Some("nls.women")));
+    let sum = release["sums"].as_array().unwrap().iter().find(|sum| sum["upper"] == 18.0).unwrap();
+    assert!(sum["lower"] == 0.0 && sum["standard_deviation"].as_f64().unwrap() > 0.0 && sum["what"].as_str().unwrap().contains("years_of_school"));
+    assert!(release["sensitivity"].as_f64().unwrap() > 1.0);
     assert_eq!(plan["settings"]["pgveil.epsilon"], "0.25");
     assert!(plan["cost"]["epsilon"].is_null() && plan["cost"]["mu_squared"].as_f64().unwrap() > 0.0);
     assert!(plan["budget_left_after"].as_f64().unwrap() < plan["budget_left"].as_f64().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_json_tells_the_path_to_the_unit() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let sql = "EXPLAIN (FORMAT JSON) SELECT avg(hourly_wage) FROM nls.interviews";
+    let document: serde_json::Value = serde_json::from_str(&explained(&veil, Wishes::default(), sql).await.join("\n")).unwrap();
+    let release = &document[0]["releases"][0];
+    let table = release["tables"].as_array().unwrap().iter().find(|table| table["name"] == "nls.interviews").unwrap();
+    assert_eq!((&table["protection"], &table["rows_per_unit"], &release["unit"]["rows"]), (&"private".into(), &15.into(), &15.into()));
+    assert_eq!(table["path"], serde_json::json!(["woman_id -> nls.women.woman_id"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

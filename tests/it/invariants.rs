@@ -151,7 +151,7 @@ async fn refuse_unless_proved() {
     let before = spent(&veil).await;
     for sql in [
         "SELECT sum(pg_sleep(1)::text::int) FROM nls.women",
-        "SELECT count(*) FROM nls.women WHERE format('%s', race) = 'x'",
+        "SELECT count(*) FROM nls.women WHERE format('%I', race) = 'x'",
         "SELECT sum(factorial(birth_year)) FROM nls.women",
         "SELECT sum(woman_id) FROM nls.women",
         "SELECT array_agg(race) FROM nls.women",

@@ -24,7 +24,17 @@ impl DomainReader for Rows {
 fn column(name: &str, data_type: Type) -> Column {
     let number = 1;
     let name = name.to_owned();
-    Column { name, number, data_type, not_null: true, deterministic_collation: true, is_virtual: false, is_domain: false, selectable: true }
+    Column {
+        name,
+        number,
+        data_type,
+        not_null: true,
+        deterministic_collation: true,
+        is_virtual: false,
+        is_domain: false,
+        over: None,
+        selectable: true,
+    }
 }
 
 fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {

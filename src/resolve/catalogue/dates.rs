@@ -1,7 +1,7 @@
 //! Overloads over dates, timestamps and intervals.
 
 use super::Function as F;
-use super::Kind::{Bool, ConstantInterval, ConstantText, Date, Float8, Int4, Interval, Numeric, Text, Timestamp, Timestamptz};
+use super::Kind::{Bool, ConstantInterval, ConstantText, Date, Float8, Int4, Interval, Numeric, Text, Time, Timestamp, Timestamptz};
 use super::Rule::{Bounded, Calendar, Domain, Total};
 use super::{Entry, entry};
 
@@ -18,6 +18,18 @@ pub(super) static DATES: &[Entry] = &[
     entry("-", F::Elapsed, &[Timestamp, Timestamp], Interval, Calendar),
     entry("-", F::Elapsed, &[Timestamptz, Timestamptz], Interval, Calendar),
     entry("*", F::TimesInterval, &[Float8, ConstantInterval], Interval, Calendar),
+    entry("+", F::AddIntervals, &[Interval, Interval], Interval, Calendar),
+    entry("-", F::SubtractIntervals, &[Interval, Interval], Interval, Calendar),
+    entry("-", F::NegateInterval, &[Interval], Interval, Calendar),
+    entry("justify_days", F::JustifyDays, &[Interval], Interval, Calendar),
+    entry("justify_hours", F::JustifyHours, &[Interval], Interval, Calendar),
+    entry("justify_interval", F::JustifyInterval, &[Interval], Interval, Calendar),
+    entry("isfinite", F::IsFinite, &[Date], Bool, Total),
+    entry("isfinite", F::IsFinite, &[Interval], Bool, Total),
+    entry("isfinite", F::IsFinite, &[Timestamp], Bool, Total),
+    entry("isfinite", F::IsFinite, &[Timestamptz], Bool, Total),
+    entry("date_bin", F::DateBin, &[ConstantInterval, Timestamp, Timestamp], Timestamp, Calendar),
+    entry("date_bin", F::DateBin, &[ConstantInterval, Timestamptz, Timestamptz], Timestamptz, Calendar),
     entry("age", F::Age, &[Timestamp, Timestamp], Interval, Calendar),
     entry("age", F::Age, &[Timestamptz, Timestamptz], Interval, Calendar),
     entry("overlaps", F::Overlaps, &[Timestamp, Timestamp, Timestamp, Timestamp], Bool, Total),
@@ -26,6 +38,13 @@ pub(super) static DATES: &[Entry] = &[
     entry("timezone", F::AtZone, &[ConstantText, Timestamptz], Timestamp, Calendar),
     entry("date_trunc", F::DateTrunc, &[ConstantText, Timestamp], Timestamp, Calendar),
     entry("date_trunc", F::DateTrunc, &[ConstantText, Timestamptz], Timestamptz, Calendar),
+    entry("+", F::AtTime, &[Date, Time], Timestamp, Calendar),
+    entry("+", F::TimeLater, &[Time, Interval], Time, Calendar),
+    entry("-", F::TimeEarlier, &[Time, Interval], Time, Calendar),
+    entry("-", F::TimeBetween, &[Time, Time], Interval, Calendar),
+    entry("make_time", F::MakeTime, &[Int4, Int4, Float8], Time, Domain),
+    entry("extract", F::Extract, &[ConstantText, Time], Numeric, Calendar),
+    entry("date_part", F::DatePart, &[ConstantText, Time], Float8, Calendar),
     entry("date_part", F::DatePart, &[ConstantText, Date], Float8, Calendar),
     entry("date_part", F::DatePart, &[ConstantText, Interval], Float8, Calendar),
     entry("date_part", F::DatePart, &[ConstantText, Timestamp], Float8, Calendar),
@@ -35,6 +54,7 @@ pub(super) static DATES: &[Entry] = &[
     entry("extract", F::Extract, &[ConstantText, Timestamp], Numeric, Calendar),
     entry("extract", F::Extract, &[ConstantText, Timestamptz], Numeric, Calendar),
     entry("make_date", F::MakeDate, &[Int4, Int4, Int4], Date, Domain),
+    entry("make_timestamp", F::MakeTimestamp, &[Int4, Int4, Int4, Int4, Int4, Float8], Timestamp, Domain),
     entry("to_timestamp", F::FromEpoch, &[Float8], Timestamptz, Calendar),
     entry("to_char", F::Formatted, &[Timestamp, ConstantText], Text, Bounded),
     entry("to_char", F::Formatted, &[Timestamptz, ConstantText], Text, Bounded),

@@ -1,7 +1,7 @@
 //! Overloads over numbers.
 
 use super::Function as F;
-use super::Kind::{ConstantInt, Float8, Int2, Int4, Int8, Numeric};
+use super::Kind::{ConstantInt, Float8, Int2, Int4, Int8, Numeric, Text};
 use super::Rule::{Arithmetic, Division, Domain, Histogram, Reach, Total};
 use super::{Entry, entry};
 
@@ -83,6 +83,15 @@ pub(super) static NUMBERS: &[Entry] = &[
     entry("trunc", F::Truncate, &[Float8], Float8, Total),
     entry("trunc", F::TruncateTo, &[Numeric, ConstantInt], Numeric, Total),
     entry("trim_scale", F::TrimScale, &[Numeric], Numeric, Total),
+    entry("scale", F::Scale, &[Numeric], Int4, Total),
+    entry("min_scale", F::MinScale, &[Numeric], Int4, Total),
+    entry("gcd", F::Gcd, &[Int4, Int4], Int4, Arithmetic),
+    entry("gcd", F::Gcd, &[Int8, Int8], Int8, Arithmetic),
+    entry("lcm", F::Lcm, &[Int4, Int4], Int4, Arithmetic),
+    entry("lcm", F::Lcm, &[Int8, Int8], Int8, Arithmetic),
+    entry("factorial", F::Factorial, &[Int8], Numeric, Domain),
+    entry("to_hex", F::ToHex, &[Int4], Text, Total),
+    entry("to_hex", F::ToHex, &[Int8], Text, Total),
     entry("sqrt", F::SquareRoot, &[Numeric], Numeric, Domain),
     entry("sqrt", F::SquareRoot, &[Float8], Float8, Domain),
     entry("|/", F::SquareRoot, &[Float8], Float8, Domain),
@@ -111,6 +120,20 @@ pub(super) static NUMBERS: &[Entry] = &[
     entry("acos", F::ArcCosine, &[Float8], Float8, Domain),
     entry("atan", F::ArcTangent, &[Float8], Float8, Reach),
     entry("atan2", F::ArcTangent2, &[Float8, Float8], Float8, Reach),
+    entry("sinh", F::Sinh, &[Float8], Float8, Reach),
+    entry("cosh", F::Cosh, &[Float8], Float8, Reach),
+    entry("tanh", F::Tanh, &[Float8], Float8, Reach),
+    entry("asinh", F::ArcSinh, &[Float8], Float8, Reach),
+    entry("acosh", F::ArcCosh, &[Float8], Float8, Domain),
+    entry("atanh", F::ArcTanh, &[Float8], Float8, Domain),
+    entry("sind", F::SineOfDegrees, &[Float8], Float8, Reach),
+    entry("cosd", F::CosineOfDegrees, &[Float8], Float8, Reach),
+    entry("tand", F::TangentOfDegrees, &[Float8], Float8, Reach),
+    entry("cotd", F::CotangentOfDegrees, &[Float8], Float8, Reach),
+    entry("asind", F::ArcSineInDegrees, &[Float8], Float8, Domain),
+    entry("acosd", F::ArcCosineInDegrees, &[Float8], Float8, Domain),
+    entry("atand", F::ArcTangentInDegrees, &[Float8], Float8, Reach),
+    entry("atan2d", F::ArcTangent2InDegrees, &[Float8, Float8], Float8, Reach),
     entry("degrees", F::Degrees, &[Float8], Float8, Reach),
     entry("radians", F::Radians, &[Float8], Float8, Reach),
     entry("width_bucket", F::WidthBucket, &[Numeric, Numeric, Numeric, ConstantInt], Int4, Histogram),

@@ -103,6 +103,23 @@ pub(super) fn moved(function: Function, values: &[&Scalar], result: &Type) -> Re
     }
 }
 
+/// Sums of intervals, part by part.
+pub(super) fn combined(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
+    let sign = if function == Function::AddIntervals { 1 } else { -1 };
+    let zero = Scalar::Interval { months: 0, days: 0, micros: 0 };
+    let (first, second) = match values {
+        [only] => (&zero, *only),
+        [first, second] => (*first, *second),
+        _ => return Err(NotEvaluable),
+    };
+    let (Scalar::Interval { months, days, micros }, Scalar::Interval { months: m, days: d, micros: u }) = (first, second) else {
+        return Err(NotEvaluable);
+    };
+    let part = |a: i32, b: i32| b.checked_mul(sign).and_then(|b| a.checked_add(b)).filter(|v| v.unsigned_abs() < 1 << 22).ok_or(NotEvaluable);
+    let time = u.checked_mul(i64::from(sign)).and_then(|u| micros.checked_add(u)).filter(|v| v.unsigned_abs() < 1 << 60).ok_or(NotEvaluable)?;
+    Ok(Some(Scalar::Interval { months: part(*months, *m)?, days: part(*days, *d)?, micros: time }))
+}
+
 /// Months first, to the last day of a shorter month; then days and time, as PostgreSQL adds them.
 fn shifted(micros: i64, months: i32, days: i32, time: i64) -> Result<i64, NotEvaluable> {
     let (day, in_day) = (day_of(micros)?, micros.rem_euclid(MICROS_PER_DAY));

@@ -10,7 +10,7 @@ use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Entry, Function, Kind, is_known, overload};
 use crate::resolve::evaluate::folded;
-use crate::resolve::literal::{INTERVAL_HINT, coerce, integer_range, interval, is_unknown, read_by_pattern, type_name};
+use crate::resolve::literal::{INTERVAL_HINT, MICROS_PER_DAY, coerce, integer_range, interval, is_unknown, read_by_pattern, type_name};
 use crate::resolve::scope::names_of;
 use crate::resolve::tree::{Expr, Node};
 
@@ -33,7 +33,20 @@ impl Expressions<'_> {
         if matches!(args, ast::FunctionArguments::None) {
             return self.session_constant(name);
         }
-        let arguments = plain_arguments(args, name)?.into_iter().map(|e| self.resolve(e)).collect::<Result<Vec<_>, _>>()?;
+        if name == "make_interval" {
+            return self.made_interval(args);
+        }
+        let arguments = plain_arguments(args, name)?;
+        if let ("width_bucket", [subject, array]) = (name, arguments.as_slice()) {
+            return self.thresholds(subject, array);
+        }
+        if let Some(part) = self.json_call(name, &arguments)? {
+            return Ok(part);
+        }
+        if let Some(count) = self.array_call(name, &arguments)? {
+            return Ok(count);
+        }
+        let arguments = arguments.into_iter().map(|e| self.resolve(e)).collect::<Result<Vec<_>, _>>()?;
         self.called(name, arguments)
     }
 
@@ -68,9 +81,10 @@ impl Expressions<'_> {
                 }
                 self.call("age", arguments)
             }
-            ("width_bucket", 2) => {
-                Err(Refusal::unsupported("width_bucket() with an array").hint("Write CASE WHEN x < 10 THEN 1 WHEN x < 20 THEN 2 … END."))
-            }
+            ("format", 1..) => self.formatted_text(arguments),
+            ("regexp_like", 2 | 3) => self.matches_like(arguments),
+            ("num_nulls", 1..) => self.counted_nulls(Function::CountNulls, arguments),
+            ("num_nonnulls", 1..) => self.counted_nulls(Function::CountNonNulls, arguments),
             (name, 1) if !is_known(name) && type_named(name).is_some() => {
                 let Some(to) = type_named(name) else { return Err(Refusal::unsupported(name)) };
                 self.cast_to(arguments.remove(0), &to)
@@ -165,7 +179,9 @@ impl Expressions<'_> {
             _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
         };
         let field = match (leading_field, last_field) {
+            // These pairs cut nothing off what the text says.
             (None, None) | (Some(ast::DateTimeField::Year), Some(ast::DateTimeField::Month)) => None,
+            (Some(ast::DateTimeField::Day | ast::DateTimeField::Hour), Some(ast::DateTimeField::Second)) => None,
             (Some(field), None) => Some(field.to_string().to_ascii_lowercase()),
             _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
         };
@@ -176,10 +192,19 @@ impl Expressions<'_> {
 
     /// A call of the catalogue, its arguments cast as PostgreSQL would.
     pub(super) fn call(&self, name: &str, arguments: Vec<Expr>) -> Result<Expr, Refusal> {
-        let arguments = arguments.into_iter().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
-        let mut arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+        // An untyped constant is a text where an overload takes one there; beside a number, a date or a time else what their overload wants. Beside texts
+        // PostgreSQL may know an overload of texts that is not listed here.
+        let textual = arguments.iter().cloned().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
+        let textual = textual.collect::<Result<Vec<_>, _>>()?;
         let types = |arguments: &[Expr]| arguments.iter().map(|a| a.data_type.clone()).collect::<Vec<_>>();
-        let mut found = overload(name, &types(&arguments));
+        let mut found = overload(name, &types(&textual));
+        let tells = |a: &Expr| !is_unknown(&a.data_type) && !matches!(a.data_type, Type::Text | Type::Varchar(_));
+        let mut arguments = if found.is_none() && arguments.iter().any(tells) {
+            found = overload(name, &types(&arguments));
+            if found.is_some() { arguments } else { textual }
+        } else {
+            textual
+        };
         // `3 + date`, `interval * 2`: listed the other way round.
         if found.is_none() && arguments.len() == 2 && matches!(name, "+" | "*") {
             arguments.reverse();
@@ -214,7 +239,7 @@ fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
 }
 
 /// The arguments of `concat`, each as the text that its type's output function gives.
-fn texts(arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+pub(super) fn texts(arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
     arguments
         .into_iter()
         .map(|argument| match argument.data_type {
@@ -262,7 +287,11 @@ fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal>
             arguments[0] = Expr::literal(Some(Scalar::Text(zone::zone(&text(0)?)?)), Type::Text);
             Ok(())
         }
-        F::SubstringMatching => pattern::regex(&text(1)?),
+        F::Overlay | F::OverlayFor if integer(2).is_none_or(|at| at < 1) || (arguments.len() > 3 && integer(3).is_none_or(|length| length < 0)) => {
+            Err(Refusal::unsupported("overlay() from before the first character, or for a negative length"))
+        }
+        F::DateBin => check_bin(arguments),
+        F::SubstringMatching | F::SubstringWhole | F::CountMatching => pattern::regex(&text(1)?),
         F::ReplaceMatching => {
             pattern::regex(&text(1)?)?;
             let plain_flags = arguments.len() < 4 || text(3)?.chars().all(|c| matches!(c, 'g' | 'i'));
@@ -314,6 +343,18 @@ fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
         ),
     };
     Err(Refusal::unsupported(message).hint(hint))
+}
+
+/// A step of a fixed length, from a constant origin.
+fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
+    let step = match arguments.first().and_then(Expr::as_literal) {
+        Some(Scalar::Interval { months: 0, days, micros }) => i64::from(*days) * MICROS_PER_DAY + micros,
+        _ => 0,
+    };
+    if step > 0 && arguments.get(2).is_some_and(|origin| origin.as_literal().is_some()) {
+        return Ok(());
+    }
+    Err(Refusal::unsupported("date_bin() with this step or origin").hint("Give a positive constant step without months, and a constant origin."))
 }
 
 fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {

@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::{coerce, type_name, unknown};
+use crate::resolve::literal::{coerce, type_name, unknown, unknown_abroad};
 use crate::resolve::middle::is_constant_list;
 use crate::resolve::tree::{Expr, Node};
 
@@ -198,6 +198,11 @@ impl Expressions<'_> {
         short: Function,
         combine: impl Fn(Vec<Expr>) -> Expr,
     ) -> Result<Expr, Refusal> {
+        if let (Some((column, element)), Some(function)) = (self.array_column(array), comparison(op))
+            && function == short
+        {
+            return self.among_elements(self.resolve(left)?, column, &element, short == Function::NotEqual);
+        }
         let elements = self.elements(array)?;
         let subject = self.resolve(left)?;
         if let Some((function, negated)) = matching(op) {
@@ -221,7 +226,10 @@ impl Expressions<'_> {
 
     /// The elements of an array constant: `ARRAY[…]`, or its text with a cast.
     pub(super) fn elements(&self, array: &ast::Expr) -> Result<Vec<Expr>, Refusal> {
-        let no_array = || Refusal::unsupported("ANY or ALL of anything but a constant array").hint("Write ARRAY[1, 2, 3] or an IN list.");
+        let no_array = || {
+            Refusal::unsupported("ANY or ALL of anything but a constant array or an array column")
+                .hint("Write ARRAY[1, 2, 3] or an IN list; of an array column, x = ANY (column) and x <> ALL (column) are answered.")
+        };
         match array {
             ast::Expr::Nested(inner) => self.elements(inner),
             ast::Expr::Array(ast::Array { elem, named: _ }) => elem.iter().map(|e| self.resolve(e)).collect(),
@@ -237,7 +245,11 @@ impl Expressions<'_> {
                     ast::Expr::Value(ast::ValueWithSpan {
                         value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text),
                         span: _,
-                    }) => written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), unknown())).collect(),
+                    }) => written(text)
+                        .ok_or_else(no_array)?
+                        .into_iter()
+                        .map(|text| Expr::literal(text.map(Scalar::Text), if self.constants.is_utc { unknown() } else { unknown_abroad() }))
+                        .collect(),
                     other => self.elements(other)?,
                 };
                 elements.into_iter().map(|e| super::types::cast(e, &to)).collect()
@@ -271,11 +283,7 @@ impl Expressions<'_> {
         let text = self.constant_text(pattern, "a pattern")?;
         let pattern = match function {
             Function::Like | Function::ILike => pattern::like(&text, escape)?,
-            Function::SimilarTo if escape.is_none() => {
-                pattern::similar(&text)?;
-                text
-            }
-            Function::SimilarTo => return Err(Refusal::unsupported("SIMILAR TO with an escape")),
+            Function::SimilarTo => pattern::similar(&text, escape)?,
             _ => {
                 pattern::regex(&text)?;
                 text
@@ -324,7 +332,7 @@ pub(super) fn coerce_text(expr: Expr) -> Result<Expr, Refusal> {
 }
 
 /// The elements of an array's text, `{a,"b c",NULL}`; `None` where it is nested or oddly quoted.
-fn written(text: &str) -> Option<Vec<Option<String>>> {
+pub(super) fn written(text: &str) -> Option<Vec<Option<String>>> {
     let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inside.trim().is_empty() {
         return Some(Vec::new());

@@ -17,6 +17,15 @@ const RANGE_MAX: u32 = 1000;
 /// # Errors
 /// 22025 for an escape of more than one character and for a pattern that ends in its escape; 0A000 where it is too large.
 pub fn like(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
+    let written = with_backslash(pattern, escape)?;
+    if written.len() > LIKE_BYTES_MAX || written.matches('%').count() > LIKE_WILDCARDS_MAX {
+        let limit = format!("a LIKE pattern of more than {LIKE_BYTES_MAX} bytes or {LIKE_WILDCARDS_MAX} % signs");
+        return Err(Refusal::unsupported(limit));
+    }
+    Ok(written)
+}
+
+fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
     let mut characters = escape.unwrap_or("\\").chars();
     let escape = characters.next();
     if characters.next().is_some() {
@@ -37,10 +46,6 @@ pub fn like(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
             }
             written.push(c);
         }
-    }
-    if written.len() > LIKE_BYTES_MAX || written.matches('%').count() > LIKE_WILDCARDS_MAX {
-        let limit = format!("a LIKE pattern of more than {LIKE_BYTES_MAX} bytes or {LIKE_WILDCARDS_MAX} % signs");
-        return Err(Refusal::unsupported(limit));
     }
     Ok(written)
 }
@@ -65,29 +70,37 @@ pub fn regex(pattern: &str) -> Result<(), Refusal> {
     if reader.at == reader.rest.len() && states <= REGEX_STATES_MAX { Ok(()) } else { Err(refused()) }
 }
 
-/// A SIMILAR TO pattern without escapes.
+/// A SIMILAR TO pattern with a backslash as its escape, whatever escape it was written with.
 ///
 /// # Errors
-/// 0A000 for what the regular expression that it stands for may not hold.
-pub fn similar(pattern: &str) -> Result<(), Refusal> {
-    if pattern.contains(['\\', '"']) {
-        return Err(Refusal::unsupported("SIMILAR TO with an escape"));
-    }
-    let (mut written, mut in_brackets) = (String::new(), false);
-    for c in pattern.chars() {
+/// 0A000 for what the regular expression that it stands for may not hold; 22025 as [`like`].
+pub fn similar(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
+    let pattern = with_backslash(pattern, escape)?;
+    let (mut written, mut in_brackets, mut rest) = (String::new(), false, pattern.chars());
+    while let Some(c) = rest.next() {
         match c {
-            '[' => in_brackets = true,
-            ']' => in_brackets = false,
-            _ => {}
-        }
-        match c {
+            // In brackets a backslash is read in more than one way; before a letter or a quote it means something of its own.
+            '\\' => match rest.next() {
+                Some(escaped) if !in_brackets && escaped.is_ascii_punctuation() && escaped != '"' => written.extend(['\\', escaped]),
+                _ => return Err(Refusal::unsupported("this escape in SIMILAR TO").hint("Escape a sign outside brackets.")),
+            },
+            '"' => return Err(Refusal::unsupported("a quote in SIMILAR TO")),
+            '[' => {
+                in_brackets = true;
+                written.push(c);
+            }
+            ']' => {
+                in_brackets = false;
+                written.push(c);
+            }
             '%' if !in_brackets => written += ".*",
             '_' if !in_brackets => written.push('.'),
             '.' | '^' | '$' if !in_brackets => written.extend(['\\', c]),
             c => written.push(c),
         }
     }
-    regex(&written)
+    regex(&written)?;
+    Ok(pattern)
 }
 
 /// Reads a subset of PostgreSQL's advanced regular expressions, and counts the states of each part. `None` outside the subset.
@@ -309,7 +322,8 @@ mod tests {
         ] {
             assert!(regex(bad).is_err(), "{bad}");
         }
-        assert!(similar("(alpha|beta)-[0-9]+%").is_ok() && similar("a.b_").is_ok());
-        assert!(similar("%*").is_err() && similar("a\\%").is_err() && similar("(a").is_err());
+        assert!(similar("(alpha|beta)-[0-9]+%", None).is_ok() && similar("a.b_", None).is_ok());
+        assert!(similar("%*", None).is_err() && similar("[\\%]", None).is_err() && similar("(a", None).is_err() && similar("a\\", None).is_err());
+        assert_eq!(similar("a!%b\\", Some("!")).unwrap(), "a\\%b\\\\");
     }
 }

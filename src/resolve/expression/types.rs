@@ -13,7 +13,7 @@ use crate::resolve::tree::Expr;
 /// # Errors
 /// 0A000 for other pairs of types; PostgreSQL's own for a constant that the type does not read.
 pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
-    use Type::{Bool, Date, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{Bool, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
     if is_unknown(&expr.data_type) {
         return coerce(expr, to);
     }
@@ -23,7 +23,8 @@ pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         (Int4, Bool) | (Bool, Int4) => true,
         (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz) => true,
         (Bool | Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8 | Text | Varchar(_) | Uuid, Text | Varchar(None)) => true,
-        (Date | Timestamp | Timestamptz | Interval, Text | Varchar(None)) => true,
+        (Date | Timestamp | Timestamptz | Interval | Time | Enum(_), Text | Varchar(None)) => true,
+        (Timestamp | Timestamptz, Time) => true,
         (Text | Varchar(_), Bool | Int2 | Int4 | Int8 | Numeric(_) | Float8 | Date | Timestamp | Timestamptz | Uuid) => true,
         _ => false,
     };
@@ -79,6 +80,7 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
         D::Timestamp(None, Z::None | Z::WithoutTimeZone) => Some(Type::Timestamp),
         D::Timestamp(None, Z::WithTimeZone | Z::Tz) => Some(Type::Timestamptz),
         D::Interval { fields: None, precision: None } => Some(Type::Interval),
+        D::Time(None, Z::None | Z::WithoutTimeZone) => Some(Type::Time),
         D::Uuid => Some(Type::Uuid),
         _ => None,
     };

@@ -35,6 +35,7 @@ pub(super) fn field(written: &str, function: Function, operand: &Type) -> Result
     let known = match (function, operand) {
         (Function::DateTrunc, _) => is(COMMON) || is(OF_TIME) || field == "week",
         (_, Type::Interval) => is(COMMON) || is(OF_TIME) || field == "epoch",
+        (_, Type::Time) => is(OF_TIME) || field == "epoch",
         (Function::Extract, Type::Date) if is(OF_TIME) => {
             let message = format!("unit \"{field}\" not supported for type date");
             return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message));

@@ -109,9 +109,15 @@ fn split(text: &str) -> Vec<String> {
     tokens
 }
 
-/// `P1Y2M3DT4H5M6S`, after the P.
+/// `P1Y2M3DT4H5M6S` or `P0001-02-03T04:05:06`, after the P.
 fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
     let (date, time) = text.split_once('t').map_or((text, None), |(d, t)| (d, Some(t)));
+    if let [years, months, days] = date.split('-').collect::<Vec<_>>().as_slice()
+        && years.len() == 4
+    {
+        parts.add(digits(years)?.checked_mul(12)?.checked_add(digits(months)?)?, digits(days)?, 0)?;
+        return time.map_or(Some(()), |time| parts.add(0, 0, clock(time)?));
+    }
     let mut found = false;
     for (half, is_time) in [(date, false), (time.unwrap_or(""), true)] {
         let mut rest = half;
@@ -157,8 +163,14 @@ fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
         _ => None,
     };
     if let Some(months) = months {
-        // A fraction of a year is a whole number of months, rounded; anything finer PostgreSQL spreads over days.
-        return if millionths == 0 { parts.add(whole.checked_mul(months)?, 0, 0) } else { None };
+        // A fraction is read where it makes whole months, or of one month whole days: anything finer is not the same in every version.
+        let fraction = millionths.checked_mul(months)?;
+        let (rest, whole) = (fraction % 1_000_000, whole.checked_mul(months)?.checked_add(fraction / 1_000_000)?);
+        return match (rest, months) {
+            (0, _) => parts.add(whole, 0, 0),
+            (rest, 1) if rest * 30 % 1_000_000 == 0 => parts.add(whole, rest * 30 / 1_000_000, 0),
+            _ => None,
+        };
     }
     let micros = match if unit == "ms" { unit } else { unit.trim_end_matches('s') } {
         "week" | "w" => return if millionths == 0 { parts.add(0, whole.checked_mul(7)?, 0) } else { None },
@@ -245,10 +257,17 @@ mod tests {
             ("-1", Some("day"), parts(0, -1, 0)),
             ("7", None, parts(0, 0, 7_000_000)),
             ("1 quarter", None, parts(3, 0, 0)),
+            ("1.5 years", None, parts(18, 0, 0)),
+            ("-2.5 months", None, parts(-2, -15, 0)),
+            ("@ 1 year 2 mons ago", None, parts(-14, 0, 0)),
+            ("1-2 3 4:05:06", None, parts(14, 3, 14_706_000_000)),
+            ("P0001-02-03T04:05:06", None, parts(14, 3, 14_706_000_000)),
+            ("PT36H", None, parts(0, 0, 129_600_000_000)),
+            ("P1W", None, parts(0, 7, 0)),
         ] {
             assert_eq!(interval(text, field), wanted, "{text}");
         }
-        for text in ["", "day", "1 dog", "1 day x", "0.5 months", "1:2:3:4", "1000000 years", "infinity", "now"] {
+        for text in ["", "day", "1 dog", "1 day x", "0.51 months", "1.55 years", "1:2:3:4", "1000000 years", "infinity", "now"] {
             assert_eq!(interval(text, None), None, "{text}");
         }
     }

@@ -12,3 +12,31 @@ SELECT (SELECT max(w.birth_year) FROM nls.industries LIMIT 1) FROM nls.women AS 
 SELECT sum(birth_year) FILTER (WHERE count(*) > 1) FROM nls.women;
 SELECT sum(sum(birth_year)) FROM nls.women;
 SELECT CASE WHEN woman_id = 42 THEN interval '1 month' ELSE interval '30 days' END, occupation_code, count(*) FROM nls.interviews GROUP BY 1, 2
+;
+SELECT substring(race SIMILAR 'w%#"h#"%' ESCAPE '#'), count(*) FROM nls.women GROUP BY 1;
+SELECT count(*) FROM nls.women WHERE birth_year BETWEEN SYMMETRIC (birth_year BETWEEN SYMMETRIC 3 AND 2)::int AND 1940;
+SELECT width_bucket(hourly_wage, ARRAY[20, 10]), count(*) FROM nls.interviews GROUP BY 1;
+SELECT date_bin('1 month', make_timestamp(year::int, 1, 1, 0, 0, 0), '2000-01-01'), count(*) FROM nls.interviews GROUP BY 1;
+SELECT format('%I', race), count(*) FROM nls.women GROUP BY 1;
+SELECT make_interval(decades => birth_year), count(*) FROM nls.women GROUP BY 1;
+SELECT count(*) FROM nls.women WHERE race ~ race;
+SELECT count(*) FROM nls.women WHERE race ->> 'a' = 'x';
+SELECT count(*) FROM nls.women WHERE (regexp_match(race, 'w'))[2] = 'w';
+SELECT count(*) FROM nls.women WHERE bit_count(race::bytea) > 3;
+SELECT count(*) FROM nls.women WHERE to_number(race, '999') > 3;
+SELECT regexp_split_to_array(race, 'h'), count(*) FROM nls.women GROUP BY 1;
+SELECT sum(erf(hourly_wage)) FROM nls.interviews;
+SELECT count(*) FROM nls.women WHERE make_date(birth_year::int, 1, 1) > '01/02/1950'
+;
+SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'w"%';
+SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'w\d%';
+SELECT sum(factorial(birth_year::bigint)) FROM nls.women;
+SELECT format(race, 'a'), count(*) FROM nls.women GROUP BY 1;
+SELECT format('%5s', race), count(*) FROM nls.women GROUP BY 1;
+SELECT format('%s %s', race), count(*) FROM nls.women GROUP BY 1;
+SELECT overlay(race PLACING 'x' FROM 0), count(*) FROM nls.women GROUP BY 1;
+SELECT count(*) FROM nls.women WHERE regexp_like(race, race);
+SELECT count(*) FROM nls.women WHERE regexp_like(race, 'w', 'n');
+SELECT count(*) FROM nls.women WHERE cardinality(race) > 1;
+SELECT count(*) FROM nls.women WHERE race = ANY (string_to_array('a,b', ','));
+SELECT count(*) FROM nls.women WHERE jsonb_typeof() = 'array'

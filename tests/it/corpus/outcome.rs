@@ -6,16 +6,18 @@ use std::sync::Arc;
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
 
+use super::cause::{Cause, cause};
 use crate::veil::Veil;
 
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     /// As PostgreSQL, but for the order of rows.
     Equal,
-    /// A clip, a threshold or a domain shows, or one side's order under a LIMIT.
     Different {
         ours: Vec<String>,
         theirs: Result<Vec<String>, String>,
+        /// `None`: nothing that pgveil promises explains it.
+        cause: Option<Cause>,
     },
     Refused {
         sqlstate: String,
@@ -31,8 +33,8 @@ impl fmt::Display for Outcome {
         let few = |rows: &[String]| format!("{} rows, {:?}", rows.len(), rows.iter().take(3).collect::<Vec<_>>());
         match self {
             Self::Equal => write!(f, "answered"),
-            Self::Different { ours, theirs: Ok(theirs) } => write!(f, "DIFFERENT: {} and not {}", few(ours), few(theirs)),
-            Self::Different { ours, theirs: Err(theirs) } => write!(f, "DIFFERENT: {} and not {theirs}", few(ours)),
+            Self::Different { ours, theirs: Ok(theirs), cause } => write!(f, "{cause:?}: {} and not {}", few(ours), few(theirs)),
+            Self::Different { ours, theirs: Err(theirs), cause } => write!(f, "{cause:?}: {} and not {theirs}", few(ours)),
             Self::Refused { sqlstate, message, postgresql_too } => {
                 write!(f, "refused {sqlstate} {message}{}", if *postgresql_too { " (PostgreSQL too)" } else { "" })
             }
@@ -63,12 +65,18 @@ pub async fn outcome(veil: &Arc<Veil>, sql: &str) -> Outcome {
         }
         Ok(Ok(ours)) => match theirs {
             Ok(theirs) if same(&ours, &theirs) => Outcome::Equal,
-            theirs => Outcome::Different { ours, theirs },
+            theirs => {
+                let cause = match &theirs {
+                    Ok(theirs) => cause(veil, sql, &ours, theirs).await,
+                    Err(_) => None,
+                };
+                Outcome::Different { ours, theirs, cause }
+            }
         },
     }
 }
 
-async fn theirs(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
+pub async fn theirs(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
     veil.client.batch_execute("BEGIN READ ONLY").await.unwrap();
     let answered = veil.client.simple_query(sql).await;
     veil.client.batch_execute("ROLLBACK").await.unwrap();
@@ -77,16 +85,19 @@ async fn theirs(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
     Ok(messages.iter().filter_map(|m| if let tokio_postgres::SimpleQueryMessage::Row(row) = m { Some(text(row)) } else { None }).collect())
 }
 
-/// Rows in any order; numbers to seven digits, since float sums depend on their order in PostgreSQL.
+/// Rows in any order.
 fn same(ours: &[String], theirs: &[String]) -> bool {
+    normal(ours) == normal(theirs)
+}
+
+/// Rows in order; numbers to six digits: float sums depend on their order in PostgreSQL, and ours are shown to a few digits below their noise.
+pub fn normal(rows: &[String]) -> Vec<Vec<String>> {
     let value = |text: &str| match text.parse::<f64>() {
         Ok(0.0) => "0".to_owned(),
-        Ok(number) => format!("{number:.6e}"),
+        Ok(number) => format!("{number:.5e}"),
         Err(_) => text.to_owned(),
     };
-    let row = |row: &String| row.split('|').map(value).collect::<Vec<_>>();
-    let (mut ours, mut theirs): (Vec<_>, Vec<_>) = (ours.iter().map(row).collect(), theirs.iter().map(row).collect());
-    ours.sort();
-    theirs.sort();
-    ours == theirs
+    let mut rows: Vec<Vec<String>> = rows.iter().map(|row| row.split('|').map(value).collect()).collect();
+    rows.sort();
+    rows
 }

@@ -4,6 +4,7 @@ use pgveil::catalog::Type;
 use pgveil::mechanism::Accounting;
 use pgveil::resolve::catalogue::{Entry, Function, Kind, entries};
 
+use super::forms::FORMS;
 use super::grammar::Grammar;
 use super::random::{Random, seeds};
 use super::world::{HOSTILE, World};
@@ -13,9 +14,31 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
     use Function as F;
     match (kind, function) {
         (Kind::Int2, _) => &["s2"],
+        (Kind::Int4, F::MakeTime) => &["j4", "ni", "i4"],
+        (Kind::Float8, F::MakeTime) => &["g8", "60", "59.5", "f8"],
+        (Kind::Int4, F::MakeTimestamp) => &["2024", "(j4 % 14)", "(ni + 27)", "ni", "j4", "12"],
+        (Kind::Float8, F::MakeTimestamp) => &["g8", "59.999999", "60", "f8"],
+        (
+            Kind::Interval,
+            F::TimeLater
+            | F::TimeEarlier
+            | F::AddIntervals
+            | F::SubtractIntervals
+            | F::NegateInterval
+            | F::JustifyDays
+            | F::JustifyHours
+            | F::JustifyInterval,
+        ) => &["(tt - ts)", "interval '100 days 30:00'", "age(tt, ts)", "(ni * interval '40 days')", "iv", "(i4 * interval '-26 hours')"],
+        (Kind::Timestamp | Kind::Timestamptz, F::DateBin) => &["tt", "ts", "timestamp '2000-01-03 04:05'", "tz"],
+        (Kind::ConstantInterval, F::DateBin) => {
+            &["interval '7 days'", "interval '15 minutes'", "interval '1 microsecond'", "interval '3999 days 2 hours'"]
+        }
+        (Kind::ConstantInt, F::Overlay | F::OverlayFor) => &["1", "2", "0", "3000", "5"],
         (Kind::Int4, F::MakeDate) => &["ni", "j4", "2024", "(j4 % 40)"],
         (Kind::Int4, _) => &["j4", "i4", "ni"],
+        (Kind::Int8, F::Factorial) => &["ni", "(ni::int8 + 20)", "least(j8, 28)"],
         (Kind::Int8, _) => &["j8", "i8"],
+        (Kind::Time, _) => &["time '23:59:59.5'", "tt::time", "make_time(i4, 5, g8)"],
         (Kind::Numeric, _) => &["nn", "nb", "n2"],
         (Kind::Float8, _) => &["g8", "f8", "j8"],
         (Kind::Text, _) => &["tx", "vc", "kd", "rt"],
@@ -32,7 +55,7 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
         (Kind::ConstantInt, F::Repeat) => &["3", "0", "-1", "16"],
         (Kind::ConstantInt, _) => &["0", "1", "-3", "2", "1000"],
         (Kind::ConstantText, F::AtZone) => &["'UTC'", "'America/New_York'", "'Asia/Kabul'"],
-        (Kind::ConstantText, F::SubstringMatching) => &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"],
+        (Kind::ConstantText, F::SubstringMatching | F::SubstringWhole | F::CountMatching) => &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"],
         (Kind::ConstantText, F::ReplaceMatching) => &["'x'", "'g'", "'[[:alpha:]]'", "'gi'", "'\\1-\\&'"],
         (Kind::ConstantText, F::DateTrunc) => {
             &["'month'", "'week'", "'millennium'", "'hour'", "'quarter'", "'decade'", "'microseconds'", "'century'"]
@@ -51,6 +74,7 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
             "'second'",
             "'decade'",
             "'quarter'",
+            "'minute'",
         ],
         (Kind::ConstantText, _) => &["'a'", "'x'", "''", "' é'", "'1'"],
         (Kind::ConstantInterval, _) => &["interval '1 day'", "interval '-1 year 3 mons'", "interval '0.001 seconds'"],
@@ -80,6 +104,20 @@ fn written(entry: &Entry, at: usize) -> String {
             if is_symbol { format!("({a}{float} ^ {b}{float})") } else { format!("{}({a}{float}, {b}{float})", entry.name) }
         }
         ("log", [_, b]) => format!("log({}, {b})", ["2", "10", "0.5"][at % 3]),
+        ("date_bin", [step, a, origin]) => {
+            let zoned = entry.result == Kind::Timestamptz;
+            let a = if zoned { "tz" } else { a };
+            let origin = if zoned {
+                "timestamptz '2001-02-16 20:05:00+00'"
+            } else if at % 5 == 4 {
+                origin
+            } else {
+                "timestamp '2001-02-16 20:05:00'"
+            };
+            format!("date_bin({step}, {a}, {origin})")
+        }
+        ("overlay", [a, b, from]) => format!("overlay({a} PLACING {b} FROM {from})"),
+        ("overlay", [a, b, from, length]) => format!("overlay({a} PLACING {b} FROM {from} FOR {length})"),
         ("width_bucket", [a, ..]) => format!("width_bucket({a}, -1, 10, 4)"),
         ("timezone", [zone, a]) => format!("({a} AT TIME ZONE {zone})"),
         ("extract", [field, a]) => format!("extract({} FROM {a})", field.trim_matches('\'')),
@@ -121,6 +159,7 @@ fn forms() -> Vec<String> {
         ("boolean", &["j4", "rt", "tx"]),
         ("date", &["tt", "ts", "tz", "rt", "(dd + interval '1 day')"]),
         ("timestamp", &["dd", "d", "tz", "rt"]),
+        ("time", &["tt", "ts", "tz"]),
         ("timestamptz", &["dd", "tt", "rt"]),
         ("uuid", &["rt", "tx"]),
     ];
@@ -149,97 +188,6 @@ fn forms() -> Vec<String> {
     all.extend(FORMS.iter().map(|form| (*form).to_owned()));
     all
 }
-
-const FORMS: &[&str] = &[
-    "((i4, j4) = (j4, 3))",
-    "(ROW(i4, tx) <> ROW(3, 'a'))",
-    "((i4, j4, ni) < (20, 5, 1))",
-    "((d, i4) >= (dd, j4))",
-    "((i4, kd) IN ((1, 'a'), (2, 'b')))",
-    "(i4 = ANY (ARRAY[1, 2, NULL]))",
-    "(kd = ANY ('{a,\"b\"}'::text[]))",
-    "(kd <> ALL (ARRAY['a', 'c']))",
-    "(j4 > ANY (ARRAY[1, 5]))",
-    "(j4 <= ALL ('{1,5}'::int[]))",
-    "(tx LIKE ANY (ARRAY['a%', 'T%']))",
-    "(tx LIKE 'Text!_1%' ESCAPE '!')",
-    "(tx ILIKE 'TEXT%')",
-    "(tx SIMILAR TO '(Text|a) [0-9]+')",
-    "(tx ~ '^[A-Z][a-z]+ \\d{1,2}$')",
-    "(tx ~* 'TEXT')",
-    "(tx !~ '[[:space:]]')",
-    "(tx !~* 'é|x')",
-    "(tx || '-' || j4)",
-    "(kd || b)",
-    "concat(tx, j4, NULL, b, d)",
-    "concat_ws('-', vc, nn::int, kd)",
-    "trim(both 'Tx ' from tx)",
-    "trim(leading 'T' from tx)",
-    "substring(tx from 2 for 3)",
-    "substring(tx from '[0-9]+')",
-    "position('x' in tx)",
-    "greatest(tt, ts, timestamp '2000-01-01')",
-    "coalesce(tz, tt)",
-    "least(i4, nn, f8)",
-    "CASE kd WHEN 'a' THEN 1 WHEN 'b' THEN 2.5 END",
-    "CASE WHEN nn > 0 THEN 1 / nn ELSE ln(f8) END",
-    "(dd + 3)",
-    "(3 + dd)",
-    "(interval '1 day' + tt)",
-    "(tt - interval '1 month')",
-    "(tz - interval '36 hours')",
-    "(dd + interval '1 month')",
-    "(now() - tz)",
-    "(current_date - d)",
-    "age(tt)",
-    "date(tt)",
-    "float8(i4)",
-    "extract(epoch FROM (tt - ts))",
-    "extract(year FROM age(timestamp '2024-06-30', tt))",
-    "to_char(dd, 'YYYY-MM')",
-    "to_timestamp(extract(epoch FROM tt)::float8)",
-    "(floor(extract(epoch FROM ts) / 3600) * 3600)",
-    "((floor((n2 - 0.0) / 10.0) * 10.0) + 0.0)",
-    "(tt >= to_timestamp('2000-01-05 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US'))",
-    "(d >= to_date('05/01/2000', 'DD/MM/YYYY'))",
-    "date_trunc('month', cast(now() AS timestamp) + interval '-12 month')",
-    "(ts BETWEEN '2000-01-03T00:00:00' AND '2000-01-09T00:00:00')",
-    "(tz BETWEEN '2000-01-03T00:00:00Z' AND '2000-01-09T00:00:00Z')",
-    "(tt > localtimestamp - interval '30 years')",
-    "(j4 + i4 * 2 - -3)",
-    "(-j4 % 4)",
-    "(j4 & 6 | 1)",
-    "(2 ^ ni * 3)",
-    "(- ni ^ 2)",
-    "((@ j4) + 1)",
-    "(j4 & i4 + 1)",
-    "(j4 + i4 & 7)",
-    "(j4 << 1 + 1)",
-    "(tx || j4 + 1)",
-    "(j4 # 3 & 5)",
-    "(5 - j4 | 2)",
-    "(j4 * 2 || 'x')",
-    "(tx || kd = 'xa')",
-    "(j4 & 1 = 1)",
-    "(NOT j4 & 1 = 1)",
-    "(j4 - ni BETWEEN 1 AND 3 + i4)",
-    "(b AND NOT b OR b)",
-    "(tx LIKE 'T' || '%')",
-    "(2 * - j4)",
-    "(tt AT TIME ZONE 'UTC' > tz)",
-    "(j4::text || 'x')",
-    "(-j4::int8)",
-    "(tx || 'a' IS NULL)",
-    "(tx || 'a' IN ('b'))",
-    "(tx || 'a' ~ 'x')",
-    "(j4 > 1 IS TRUE)",
-    "(2 ^ 3 ^ ni)",
-    "(j4 / 2 * 3 % 5)",
-    "(NOT b IS NULL)",
-    "(i4 / 7 * 7 + i4 % 7)",
-    "(NOT b OR i4 > 3 AND j4 < 9)",
-    "(tx || kd LIKE '%a')",
-];
 
 /// Shapes in which PostgreSQL may move an expression past its guards.
 fn shapes(expression: &str) -> Vec<String> {
@@ -348,7 +296,7 @@ async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
 }
 
 /// pg_type.typname.
-fn short_name(data_type: &Type) -> String {
+pub fn short_name(data_type: &Type) -> String {
     match data_type {
         Type::Bool => "bool".to_owned(),
         Type::Int2 => "int2".to_owned(),
@@ -357,6 +305,7 @@ fn short_name(data_type: &Type) -> String {
         Type::Numeric(_) => "numeric".to_owned(),
         Type::Float8 => "float8".to_owned(),
         Type::Varchar(_) => "varchar".to_owned(),
+        Type::Time => "time".to_owned(),
         Type::Timestamp => "timestamp".to_owned(),
         Type::Timestamptz => "timestamptz".to_owned(),
         other => other.to_string(),

@@ -31,6 +31,7 @@ tables:
   w.people: {unit: id, other_columns: visible, columns: {id: {bounds: [1, 5]}, RULES}}
   w.visits: {unit: {path: [person -> w.people.id]}, rows_per_unit: 5, other_columns: visible, columns: {person: {bounds: [1, 5]}, RULES}}
   w.items: {unit: {path: [visit -> w.visits.id, person -> w.people.id]}, rows_per_unit: 6, other_columns: visible, columns: {RULES}}
+  w.extras: {unit: id, rows_per_unit: 3, other_columns: visible, columns: {id: {bounds: [1, 5]}, dn: {bounds: [0, 10]}}}
   w.towns: public
   w.notes: public
 ";
@@ -73,6 +74,9 @@ impl World {
             "CREATE SCHEMA w; CREATE TABLE w.people (id int PRIMARY KEY, {COLUMNS});
              CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, {COLUMNS});
              CREATE TABLE w.items (visit int REFERENCES w.visits, {COLUMNS});
+             CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'happy'); CREATE DOMAIN w.score AS numeric CHECK (value <> 77); CREATE DOMAIN w.label AS text;
+             CREATE TABLE w.extras (n int PRIMARY KEY, id int NOT NULL, tm time, en w.mood, jb jsonb, js json, ia int[], ta text[], na numeric[], fa float8[],
+                 dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3));
              CREATE TABLE w.towns (code text PRIMARY KEY, region text, weight int);
              CREATE TABLE w.notes (code text, remark int);
              INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
@@ -101,7 +105,10 @@ impl World {
         let most = |random: &mut Random| random.once_in(4).then(|| [1, 2, 3, 7][random.below(4)]);
         let (groups_per_unit, rows_per_unit) = (most(random), most(random));
         let keys = if random.once_in(8) { KeyChoice::Threshold } else { KeyChoice::Auto };
-        let wishes = Wishes { groups_per_unit, rows_per_unit, keys, ..Wishes::default() };
+        let mut wishes = Wishes { groups_per_unit, rows_per_unit, keys, ..Wishes::default() };
+        if random.once_in(6) {
+            wishes.set("pgveil.target_error", "3000, 50000, 7000%, 1000000%").map_err(|r| format!("{r:?}"))?;
+        }
         self.plan_wished(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)], wishes)
     }
 
@@ -190,7 +197,7 @@ impl World {
         let delete = format!(
             "BEGIN; SET LOCAL session_replication_role = replica;
              DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person = {unit};
-             DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
+             DELETE FROM w.extras WHERE id = {unit}; DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
         );
         self.client.batch_execute(&delete).await.unwrap();
     }
@@ -199,7 +206,7 @@ impl World {
     pub async fn without_anybody(&self) {
         let delete = "BEGIN; SET LOCAL session_replication_role = replica;
              DELETE FROM w.items USING w.visits WHERE items.visit = visits.id AND visits.person IS NOT NULL;
-             DELETE FROM w.visits WHERE person IS NOT NULL; DELETE FROM w.people";
+             DELETE FROM w.extras; DELETE FROM w.visits WHERE person IS NOT NULL; DELETE FROM w.people";
         self.client.batch_execute(delete).await.unwrap();
     }
 

@@ -1,0 +1,51 @@
+//! What a release's description says, as values: EXPLAIN (FORMAT JSON) shows them.
+
+use super::{Words, deviation_of, sensitivity};
+use crate::analyze::{Analyzed, AnalyzedRelease};
+use crate::policy::Policy;
+use crate::rewrite::ReleasePlan;
+use crate::rewrite::partials::Partial;
+
+/// Public facts of one release, in the order of its statement's integers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Facts {
+    /// The columns that are the privacy unit where rows are summed.
+    pub unit: Vec<String>,
+    /// Rows one unit is counted with, before the clip.
+    pub rows_per_unit: u64,
+    /// The most that one unit moves the vector, in units of one row's largest value; `None` without a vector.
+    pub sensitivity: Option<f64>,
+    pub sums: Vec<Summed>,
+}
+
+/// One noisy integer of the vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summed {
+    /// In words: `rows`, `sum of orders.total clipped to [0, 1000], centred`.
+    pub what: String,
+    /// The range each value is clipped to, in its own unit; `None` where rows are counted.
+    pub bounds: Option<(f64, f64)>,
+    /// Of its noise, in the value's unit.
+    pub standard_deviation: f64,
+}
+
+pub fn facts(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, plan: &ReleasePlan) -> Facts {
+    let words = Words { analyzed, policy };
+    let unit = release.lineage.units.iter().map(|id| words.column(*id)).collect();
+    let rows_per_unit = if release.one_row_per_unit { 1 } else { release.lineage.rows_per_unit };
+    let Some(price) = plan.price() else { return Facts { unit, rows_per_unit, ..Facts::default() } };
+    let summed = |(coordinate, calibrated)| Summed {
+        what: words.partial(coordinate),
+        bounds: bounds(coordinate),
+        standard_deviation: deviation_of(coordinate, calibrated),
+    };
+    let sums = plan.coordinates().iter().zip(&price.calibrated).map(summed).collect();
+    Facts { unit, rows_per_unit, sensitivity: sensitivity(plan, price).parse().ok(), sums }
+}
+
+fn bounds(coordinate: &Partial) -> Option<(f64, f64)> {
+    match coordinate {
+        Partial::Values { lattice, .. } | Partial::Lacks { lattice, .. } => Some((lattice.bounds.lo, lattice.bounds.hi)),
+        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Products { .. } | Partial::Units { .. } => None,
+    }
+}
