@@ -3,6 +3,8 @@
 //! Three fixed pages by GET, one request a connection: so little of HTTP that it is written here rather than taken from a framework. What is shown are
 //! counts, times and the budgets that are left; timings can tell of the data, so analysts are to have no way to this address.
 
+mod watch;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Exchange, Service};
+pub use watch::watch;
 
 /// For a request to come in, and for an answer to go out.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -75,13 +78,20 @@ async fn page(path: &str, exchange: &Exchange, shutdown: &CancellationToken) -> 
         "/healthz" => plain("200 OK", "ok\n"),
         "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
         "/readyz" => match tokio::time::timeout(READY_PATIENCE, exchange.current().ready()).await {
-            Ok(Ok(())) => plain("200 OK", "ready\n"),
+            Ok(Ok(())) => ready(exchange).await,
             Ok(Err(what)) => plain("503 Service Unavailable", &format!("{what} is out of reach\n")),
             Err(_) => plain("503 Service Unavailable", "no answer in time\n"),
         },
         "/metrics" => metrics(exchange).await,
         _ => plain("404 Not Found", "there are /healthz, /readyz and /metrics\n"),
     }
+}
+
+/// Ready, with the tables whose questions are refused.
+async fn ready(exchange: &Exchange) -> Page {
+    let changed = exchange.current().changed_tables().await.unwrap_or_default();
+    let lines = changed.iter().map(|table| format!("the definition of {table} has changed since the policy was loaded\n"));
+    plain("200 OK", &std::iter::once("ready\n".to_owned()).chain(lines).collect::<String>())
 }
 
 fn plain(status: &'static str, body: &str) -> Page {
@@ -104,6 +114,9 @@ async fn metrics(exchange: &Exchange) -> Page {
     }
     if let Ok(balance) = engine.ledger().balance_owner().await {
         line(format_args!("pgveil_budget_left_ratio{{account=\"\"}} {}", balance.fraction_left()));
+    }
+    if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
+        line(format_args!("# TYPE pgveil_tables_changed gauge\npgveil_tables_changed {}", changed.len()));
     }
     line(format_args!("# TYPE pgveil_pool_connections gauge"));
     for (pool, (used, size)) in engine.pools() {

@@ -197,6 +197,9 @@ pub struct ServeOptions {
     /// Private key of the certificate in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Authorities in PEM whose certificates clients may show; roles with `certificate: required` must
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Where /healthz, /readyz and /metrics are served by HTTP, to the operator alone
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,

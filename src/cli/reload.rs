@@ -34,7 +34,7 @@ pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Re
     let file = start::read(path)?;
     let Some(ledger) = file.ledger_url.clone().filter(|_| same_server(&file, started_with)) else {
         return Err(Failure::with_remedy(
-            "database.url, ledger.url, shadow.url and limits.failures cannot change while pgveil runs, and a shadow of shadow.url cannot be rebuilt then",
+            "database.url, ledger.url, shadow.url and limits.failures cannot change while pgveil runs",
             "Restart pgveil.",
         ));
     };
@@ -44,7 +44,23 @@ pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Re
         tracing::warn!("{warning}");
     }
     let before = exchange.current();
-    let started = start::engine(opened, database, ShadowSource::Local, &ledger, start::CONNECTIONS, Some(&before)).await?;
+    let source = file.shadow_url.clone().map_or(ShadowSource::Local, ShadowSource::Url);
+    // A named shadow is rebuilt in its place: no question may stand on it meanwhile.
+    let quiet = match &source {
+        ShadowSource::Url(_) => Some(exchange.quiet().await),
+        ShadowSource::Local | ShadowSource::LocalEngine(_) => None,
+    };
+    let started = match start::engine(opened, database.clone(), source.clone(), &ledger, start::CONNECTIONS, Some(&before)).await {
+        Ok(started) => started,
+        Err(failure) => {
+            if quiet.is_some()
+                && let Err(second) = start::shadow_again(&before, &database, source).await
+            {
+                tracing::error!("the shadow of the policy in force could not be put back, restart pgveil: {}", second.in_a_line());
+            }
+            return Err(failure);
+        }
+    };
     drop(before);
     let replaced = exchange.replace(started.engine);
     tokio::spawn(retire(replaced));
@@ -54,8 +70,7 @@ pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Re
 fn same_server(file: &File, other: &File) -> bool {
     file.database_url == other.database_url
         && file.ledger_url == other.ledger_url
-        && file.shadow_url.is_none()
-        && other.shadow_url.is_none()
+        && file.shadow_url == other.shadow_url
         && file.limits.failures == other.limits.failures
 }
 

@@ -9,6 +9,7 @@ use super::arguments::ServeOptions;
 use super::{Failure, notify, reload, signal, start, tls};
 use crate::admin;
 use crate::engine::Exchange;
+use crate::policy::Certificate;
 use crate::shadow::ShadowSource;
 use crate::wire;
 
@@ -23,11 +24,19 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         ));
     };
     let tls = match (&options.tls_cert, &options.tls_key) {
-        (Some(certificate), Some(key)) => Some(tls::from_files(certificate, key)?),
+        (Some(certificate), Some(key)) => Some(tls::from_files(certificate, key, options.tls_client_ca.as_deref())?),
         (None, _) | (_, None) => None,
     };
     if tls.is_none() && !options.listen.ip().is_loopback() {
         tracing::warn!("clients connect without TLS, so answers and metadata can be read on the way: give --tls-cert and --tls-key");
+    }
+    if options.tls_client_ca.is_none()
+        && let Some(role) = file.roles.iter().find(|role| role.certificate == Certificate::Required)
+    {
+        return Err(Failure::with_remedy(
+            format_args!("role \"{}\" needs a certificate, and no authority is named", role.name),
+            "Give the authorities that sign clients' certificates by --tls-client-ca.",
+        ));
     }
     let listener = listen(options.listen).await?;
     let operator = match options.admin {
@@ -48,6 +57,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     }
     let address = listener.local_addr().map_err(Failure::new)?;
     let exchange = Arc::new(Exchange::new(started.engine));
+    tokio::spawn(admin::watch(Arc::clone(&exchange), token.clone()));
     if let Some(operator) = operator {
         tokio::spawn(admin::serve(operator, Arc::clone(&exchange), token.clone()));
     }

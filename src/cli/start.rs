@@ -6,7 +6,7 @@ use tokio_postgres::Config;
 
 use super::Failure;
 use crate::catalog::{self, Catalog};
-use crate::engine::Engine;
+use crate::engine::{Engine, Service};
 use crate::execute::Backend;
 use crate::ledger::{AccountSpec, Ledger};
 use crate::mechanism::{Cap, Fixed};
@@ -106,6 +106,17 @@ pub async fn engine(
         None => engine,
     };
     Ok(Started { engine: Arc::new(engine), warnings, mirrored })
+}
+
+/// Builds and fills the shadow of an engine in force once more, after another policy's was tried in its place.
+pub async fn shadow_again(engine: &Engine, database: &Config, source: ShadowSource) -> Result<(), Failure> {
+    let options = ShadowOptions::new(source, engine.database(), engine.server_version());
+    let shadow = Shadow::start(engine.policy(), options).await.map_err(Failure::new)?;
+    let connected = connect(database).await.map_err(unreachable_database)?;
+    let mirrored = shadow.mirror(&connected.client).await.map(drop).map_err(Failure::new);
+    connected.close().await;
+    shadow.stop().await;
+    mirrored
 }
 
 /// Stops what [`engine`] started, once the record of statements is written; sessions that still hold the engine end it when they end.

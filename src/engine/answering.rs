@@ -109,7 +109,7 @@ impl Engine {
             }
             let constants = middles.constants(release, releasing.released()).await?;
             let rows = snapshot.run(releasing.part(), release, &constants, releasing.charge(), cancel).await.map_err(Fault::Backend)?;
-            releasing.release(release, rows, &mut *sampler).map_err(|e| internal("release", &e))?;
+            aside(|| releasing.release(release, rows, &mut *sampler)).map_err(|e| internal("release", &e))?;
             self.keep(asker, plan, release, &constants, releasing.released()).await?;
         }
         Ok(releasing.into_released())
@@ -130,6 +130,14 @@ impl Engine {
                     .detail("Each visible failure can tell a little of the data, so they are counted and limited. Ask the data owner."),
             )
         })
+    }
+}
+
+/// Runs what may take long without a pause, as choosing among many candidates does: on a runtime of several threads the others' work moves on to another one first.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -8,16 +8,18 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, Argument, Asker, Description, Engine, Format, Meter, Places, Service};
 use crate::error::Error;
 use crate::parse::Query;
-use crate::policy::Wishes;
+use crate::policy::{Certificate, Wishes};
 use crate::refusal::Refusal;
 
 pub struct Exchange {
     current: RwLock<Arc<Engine>>,
+    /// Each question passes it; a reload that changes what questions stand on waits until none is on its way.
+    gate: tokio::sync::RwLock<()>,
 }
 
 impl Exchange {
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { current: RwLock::new(engine) }
+        Self { current: RwLock::new(engine), gate: tokio::sync::RwLock::default() }
     }
 
     pub fn current(&self) -> Arc<Engine> {
@@ -27,6 +29,11 @@ impl Exchange {
     /// From now on questions go to `next`; gives the engine before it.
     pub fn replace(&self, next: Arc<Engine>) -> Arc<Engine> {
         std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), next)
+    }
+
+    /// Waits for the questions that run, and lets no other begin while the guard lives.
+    pub async fn quiet(&self) -> tokio::sync::RwLockWriteGuard<'_, ()> {
+        self.gate.write().await
     }
 
     /// The engine for one question of this role.
@@ -61,6 +68,10 @@ impl Service for Exchange {
         self.current().wishes(role)
     }
 
+    fn certificate(&self, role: &str) -> Certificate {
+        self.current().certificate(role)
+    }
+
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
         self.current().admits(wishes)
     }
@@ -70,6 +81,7 @@ impl Service for Exchange {
     }
 
     async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+        let _passing = self.gate.read().await;
         self.engine(asker)?.describe(asker, query, parameters).await
     }
 
@@ -82,14 +94,17 @@ impl Service for Exchange {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
+        let _passing = self.gate.read().await;
         self.engine(asker)?.answer(asker, query, parameters, arguments, formats, cancel).await
     }
 
     async fn to_binary(&self, asker: &Asker, oids: &[u32], rows: Vec<Vec<Option<Bytes>>>) -> Result<Vec<Vec<Option<Bytes>>>, Error> {
+        let _passing = self.gate.read().await;
         self.engine(asker)?.to_binary(asker, oids, rows).await
     }
 
     async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
+        let _passing = self.gate.read().await;
         self.engine(asker)?.explain(asker, query, json).await
     }
 

@@ -9,6 +9,7 @@ mod meter;
 mod middles;
 mod notice;
 mod plans;
+mod preview;
 mod record;
 mod reuse;
 mod service;
@@ -39,7 +40,7 @@ use crate::finish;
 use crate::ledger::{Balances, Ledger, Verdict};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::{Notices, Policy, Wishes};
+use crate::policy::{Certificate, Notices, Policy, Wishes};
 use crate::refusal::Refusal;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
@@ -120,6 +121,17 @@ impl Engine {
         self.ledger.balance_owner().await.map(drop).map_err(|_| "the ledger")
     }
 
+    /// Tables of the policy whose definition is no longer what the policy was checked against: questions of them are refused until it is reloaded.
+    ///
+    /// # Errors
+    /// Where the database cannot be asked; the text is for the operator.
+    pub async fn changed_tables(&self) -> Result<Vec<String>, String> {
+        let known: Vec<(u32, &str)> = self.policy.tables.iter().map(|table| (table.oid, table.fingerprint.as_str())).collect();
+        let changed = self.backend.changed(&known).await?;
+        let tables = self.policy.tables.iter().filter(|table| changed.contains(&table.oid));
+        Ok(tables.map(|table| format!("{}.{}", table.schema, table.name)).collect())
+    }
+
     /// Connections in use and at most, towards the database and in the shadow.
     pub fn pools(&self) -> [(&'static str, (usize, usize)); 2] {
         [("database", self.backend.used()), ("shadow", self.shadow.used())]
@@ -168,13 +180,14 @@ impl Engine {
     }
 
     async fn described(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
+        let query = &query.within(&self.database);
         if let Some(statement) = self.catalogs(asker, query)? {
             return self.describe_catalogs(asker, &statement, parameters).await;
         }
         let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
         if !query.has_parameters() {
             // What cannot be answered is refused at Parse already.
-            self.plan(asker, query).await?;
+            self.plan_or_preview(asker, query).await?;
         }
         Ok(description)
     }
@@ -187,13 +200,14 @@ impl Engine {
         cancel: &CancellationToken,
         tally: &Tally,
     ) -> Result<(Answer, Verdict), Error> {
+        let query = &query.within(&self.database);
         if let Some(statement) = self.catalogs(asker, query)? {
             return self.answer_catalogs(asker, &statement, parameters, arguments, formats).await.map(|answer| (answer, Verdict::Answered));
         }
         let mut laps = self.meter.laps();
         let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
         let bound = self.bound(asker, query, parameters, arguments).await?;
-        let (plan, _) = self.plan(asker, &bound).await?;
+        let (plan, is_preview) = self.plan_or_preview(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
         laps.lap("plan");
         let answered = self.answered(asker, &plan, cancel, tally).await?;
@@ -207,11 +221,13 @@ impl Engine {
         if asker.wishes.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, query, &self.policy));
         }
+        notices.extend(is_preview.then(preview::notice));
         let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() { Verdict::Reused } else { Verdict::Answered };
         Ok((Answer { columns: description.columns, rows, notices }, verdict))
     }
 
     async fn explained(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
+        let query = &query.within(&self.database);
         if let Some(statement) = self.catalogs(asker, query)? {
             self.describe_catalogs(asker, &statement, &[]).await?;
             return Ok(catalogs::explain(json));
@@ -238,6 +254,10 @@ impl Service for Engine {
 
     fn wishes(&self, role: &str) -> Wishes {
         self.policy.role(role).map_or_else(Wishes::default, |r| r.wishes)
+    }
+
+    fn certificate(&self, role: &str) -> Certificate {
+        self.policy.role(role).map_or(Certificate::Optional, |r| r.certificate)
     }
 
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {

@@ -9,7 +9,8 @@ use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::ReleasedTable;
-use crate::rewrite::{Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
+use crate::resolve::Formula;
+use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
 /// Two standard errors to either side hold the exact clipped answer in 95 of 100 cases.
 const NORMAL_95: f64 = 1.96;
@@ -33,9 +34,15 @@ pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balan
         Notices::Cost => vec![cost],
         Notices::Full => {
             let noise = plan.releases().iter().enumerate().flat_map(|(at, release)| noise_released(release, released.table(at)));
-            std::iter::once(cost).chain(noise).collect()
+            let cautions = plan.releases().iter().flat_map(cautions);
+            std::iter::once(cost).chain(noise).chain(cautions).collect()
         }
     }
+}
+
+/// Where a release's answers are likely to come out too low.
+fn cautions(release: &ReleasePlan) -> impl Iterator<Item = String> {
+    release.description().iter().filter_map(|line| line.trim_start().strip_prefix(CAUTION)).map(str::to_owned)
 }
 
 /// Said where the clock stands in a query of private rows and the policy rounds it.
@@ -92,21 +99,25 @@ pub(super) fn left(balance: &Balance) -> String {
     format!("{:.2} % of your budget is left{renewed}", balance.fraction_left() * 100.0)
 }
 
-/// The noise of every aggregate whose noise is known without the data; of the others, what the released groups tell.
+/// The noise of every aggregate: half of the 95 % interval, over the released groups where it depends on what is released.
 fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<String> {
     let groups = table.map(|t| t.measures.as_slice()).unwrap_or_default();
     let mut lines = noise(release);
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let prefix = format!("noise of aggregate {}:", at + 1);
-        let halves = groups.iter().filter_map(|row| spread(release, output, row)).map(|s| (s.high - s.low) / 2.0);
+        let halves = groups.iter().filter_map(|row| spread(release, &Formula::Aggregate(at), row)).map(|s| (s.high - s.low) / 2.0);
         let (least, most) = halves.fold((f64::INFINITY, 0f64), |(least, most), half| (least.min(half), most.max(half)));
-        if matches!(output, Output::Average { .. }) && least.is_finite() {
-            let within = if shown(least) == shown(most) {
-                format!("±{}", shown(least))
-            } else {
-                format!("±{} to ±{}, by group", shown(least), shown(most))
+        let depends = match output {
+            Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Unlike { .. } => true,
+            Output::Measure(_) | Output::Part { .. } => false,
+        };
+        if depends && least.is_finite() {
+            let within = match (shown(least) == shown(most), most.is_finite()) {
+                (true, _) => format!("within ±{}", shown(least)),
+                (false, true) => format!("within ±{} to ±{}, by group", shown(least), shown(most)),
+                (false, false) => format!("within ±{} or more, unknown in some groups", shown(least)),
             };
-            let line = format!("{prefix} 95 % within {within}");
+            let line = format!("{prefix} 95 % {within}");
             match lines.iter_mut().find(|l| l.starts_with(&prefix)) {
                 Some(known) => *known = line,
                 None => lines.push(line),

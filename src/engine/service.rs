@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Meter;
 use crate::error::Error;
 use crate::parse::Query;
-use crate::policy::Wishes;
+use crate::policy::{Certificate, Wishes};
 use crate::refusal::Refusal;
 use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
 
@@ -41,6 +41,8 @@ pub trait Service: Send + Sync + 'static {
     fn server_version(&self) -> String;
     /// What sessions of a role start with.
     fn wishes(&self, role: &str) -> Wishes;
+    /// Whether sessions of a role need a certificate beside the password.
+    fn certificate(&self, role: &str) -> Certificate;
     /// 22023 for a wish past the policy's ceiling.
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal>;
     fn places(&self) -> Places;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::catalog;
 use crate::postgres::{self, Connected};
 
 /// The backing database.
@@ -51,6 +52,19 @@ impl Backend {
             lease.keep();
         }
         answered
+    }
+
+    /// Those of these tables (OID and fingerprint) whose definition is another now, or that are gone.
+    ///
+    /// # Errors
+    /// Where the database cannot be asked; the text is for the operator.
+    pub async fn changed(&self, tables: &[(u32, &str)]) -> Result<Vec<u32>, String> {
+        let lease = self.lease().await?;
+        let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
+        let current = catalog::fingerprints(lease.client()?, &oids).await.map_err(|e| e.to_string())?;
+        lease.keep();
+        let differs = |(oid, fingerprint): &&(u32, &str)| current.get(oid).map(String::as_str) != Some(*fingerprint);
+        Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
     }
 
     pub(super) async fn lease(&self) -> Result<Lease, String> {

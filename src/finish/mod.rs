@@ -1,5 +1,6 @@
 //! Stage 7: Released → the statement that answers the analyst: their own outer query over released rows, as one text for the shadow.
 
+mod estimate;
 mod output;
 mod uncertainty;
 
@@ -160,12 +161,12 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     // Aggregates that share a measure, and releases of bare keys, need a row count all the same.
     arrays.push(array(table.keys.iter().map(|_| None), &Type::Bool));
     names.push("r".to_owned());
-    for uncertainty in release.uncertainties() {
-        let output = release.outputs().get(uncertainty.aggregate).map(|(output, _)| output);
-        let of = |row: &Vec<String>| output.and_then(|o| spread(release, o, row)).map(|s| s.of(uncertainty.statistic).to_string());
+    for (at, uncertainty) in release.uncertainties().iter().enumerate() {
+        let known = |row: &Vec<String>| spread(release, &uncertainty.formula, row).and_then(|s| s.of(uncertainty.statistic));
+        let of = |row: &Vec<String>| known(row).map(float);
         let values: Vec<Option<String>> = table.measures.iter().map(of).collect();
         arrays.push(array(values.iter().map(Option::as_deref), &Type::Float8));
-        names.push(uncertainty.column());
+        names.push(uncertainty.column(at));
     }
     let from = unnested("r", &names, arrays);
     let keys = groups.iter().map(|name| sql::aliased(sql::column("r", name), name));
@@ -174,9 +175,19 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
         .iter()
         .enumerate()
         .map(|(at, (output, data_type))| sql::aliased(output::value(release, output, data_type), &aggregate_column(at)));
-    let uncertainties = release.uncertainties().iter().map(|u| sql::aliased(sql::column("r", &u.column()), &u.column()));
+    let told = release.uncertainties().iter().enumerate().map(|(at, uncertainty)| uncertainty.column(at));
+    let uncertainties = told.map(|name| sql::aliased(sql::column("r", &name), &name));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
+}
+
+/// As PostgreSQL reads a float8.
+fn float(value: f64) -> String {
+    match value {
+        f64::INFINITY => "Infinity".to_owned(),
+        f64::NEG_INFINITY => "-Infinity".to_owned(),
+        value => value.to_string(),
+    }
 }
 
 /// The types of the parts' columns, which follow the measures.

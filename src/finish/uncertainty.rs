@@ -1,28 +1,33 @@
 //! How far a released value may be from the exact one of the clipped rows: from the plan's noise and the released measures alone.
 
-use crate::mechanism::Mechanism;
-use crate::resolve::Statistic;
-use crate::rewrite::{Measure, Output, ReleasePlan, count_deviation, measure_deviation, values_deviation};
+use super::estimate::Estimate;
+use crate::analyze::interval::Interval;
+use crate::analyze::{Dispersion, Joint};
+use crate::catalog::Type;
+use crate::mechanism::{Mechanism, Noise, normal};
+use crate::resolve::{Formula, Moment, Quantifier, Spread as Kind, Statistic};
+use crate::rewrite::{Centred, Degree, Measure, Output, PartKind, ReleasePlan, Subject, measure_noise, product_step};
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    pub error: f64,
+    /// `None` where only the interval is known.
+    pub error: Option<f64>,
     pub low: f64,
     pub high: f64,
 }
 
 impl Spread {
-    pub fn of(&self, statistic: Statistic) -> f64 {
+    pub fn of(&self, statistic: Statistic) -> Option<f64> {
         match statistic {
             Statistic::StandardError => self.error,
-            Statistic::Low => self.low,
-            Statistic::High => self.high,
+            Statistic::Low => Some(self.low),
+            Statistic::High => Some(self.high),
         }
     }
 }
 
-/// An average of fewer rows than this many standard errors of their number is known by its bounds only.
+/// What is divided by fewer rows than this many standard errors of their number is known by its bounds only.
 const ROWS_MIN: f64 = 3.0;
 
 /// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b = error / sqrt 2; sums of such noises are closer to normal.
@@ -33,67 +38,267 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
     }
 }
 
-/// The spread of one aggregate in one group; `None` where none is known for this kind of aggregate. The interval is about noise: what clipping to
-/// bounds cut off is not in it.
+/// The spread of arithmetic over the aggregates of one group; `None` where none is known. The interval is about noise: what clipping to bounds cut off is not in it.
 ///
-/// A count or a sum has the noise's own standard error. An average A / N of a centred sum A and a number of rows N, with independent errors a and n, has by the delta
-/// method the error sqrt(a^2 + (A / N)^2 n^2) / N; its interval is Fieller's, all t with (A - t N)^2 <= z^2 (a^2 + t^2 n^2), within the value's range.
-///
-/// # Reference
-/// Fieller 1954, "Some problems in interval estimation", section 3.
-pub fn spread(release: &ReleasePlan, output: &Output, measures: &[String]) -> Option<Spread> {
-    let z = quantile_95(release.price()?.mechanism);
-    let value = |at: usize| measures.get(at).and_then(|text| text.parse::<f64>().ok());
-    match output {
-        Output::Measure(at) => {
-            let measure = release.measures().get(*at)?;
-            let (value, error) = (value(*at)?, measure_deviation(release, measure)?);
-            let least = match measure {
-                Measure::Count(_) => 0.0,
-                Measure::Sum { .. } | Measure::Centred { .. } | Measure::Squares { .. } | Measure::Products { .. } => f64::NEG_INFINITY,
-            };
-            Some(Spread { error, low: (value - z * error).max(least), high: value + z * error })
+/// Counts and sums have the noise's own standard error, what is computed of them has it by the delta method over the noise's independent draws, with quotients' intervals by Fieller
+/// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not released: its interval is the range that it was chosen from.
+pub fn spread(release: &ReleasePlan, formula: &Formula, measures: &[String]) -> Option<Spread> {
+    if let Formula::Aggregate(at) = formula
+        && let Some((Output::Part { part, draws, is_array: false }, _)) = release.outputs().get(*at)
+        && !draws.is_empty()
+    {
+        let Subject::Value { value: _, candidates } = &release.parts()[*part].question.subject else { return None };
+        return candidates.ends().map(|(low, high)| Spread { error: None, low, high });
+    }
+    let row = Row { release, measures, z: widest(release) };
+    let Known { estimate, is_integer: _ } = row.formula(formula)?;
+    let known = Spread { error: Some(estimate.error()), low: estimate.low, high: estimate.high };
+    (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
+}
+
+/// Standard errors to each side: of the noise with the heaviest tail in the release.
+fn widest(release: &ReleasePlan) -> f64 {
+    let vector = release.price().map(|price| price.mechanism);
+    let parts = release.parts().iter().filter_map(|part| match &part.kind {
+        PartKind::Count { calibrated, weights: _, clip: _ } => calibrated.first().map(|c| match c.noise {
+            Noise::Laplace { .. } => Mechanism::Laplace,
+            Noise::Gaussian { .. } => Mechanism::Gaussian,
+        }),
+        PartKind::Choice { .. } => None,
+    });
+    vector.into_iter().chain(parts).map(quantile_95).fold(quantile_95(Mechanism::Gaussian), f64::max)
+}
+
+struct Known {
+    estimate: Estimate,
+    is_integer: bool,
+}
+
+/// One group.
+struct Row<'r> {
+    release: &'r ReleasePlan,
+    measures: &'r [String],
+    z: f64,
+}
+
+impl Row<'_> {
+    fn formula(&self, formula: &Formula) -> Option<Known> {
+        let both = |a: &Formula, b: &Formula, join: &dyn Fn(&Estimate, &Estimate) -> Option<Estimate>| {
+            let (a, b) = (self.formula(a)?, self.formula(b)?);
+            Some(Known { estimate: join(&a.estimate, &b.estimate)?, is_integer: a.is_integer && b.is_integer })
+        };
+        let mapped = |of: &Formula, map: &dyn Fn(Estimate) -> Estimate| {
+            let Known { estimate, is_integer } = self.formula(of)?;
+            Some(Known { estimate: map(estimate), is_integer })
+        };
+        match formula {
+            Formula::Aggregate(at) => {
+                let (output, data_type) = self.release.outputs().get(*at)?;
+                let is_integer = matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8);
+                Some(Known { estimate: self.output(output)?, is_integer })
+            }
+            Formula::Number { value, is_integer } => Some(Known { estimate: Estimate::exact(*value), is_integer: *is_integer }),
+            Formula::Negated(of) => mapped(of, &|e| e.scaled(-1.0)),
+            Formula::Sum(a, b) => both(a, b, &|a, b| Some(a.plus(1.0, b, self.z))),
+            Formula::Difference(a, b) => both(a, b, &|a, b| Some(a.plus(-1.0, b, self.z))),
+            Formula::Product(a, b) => both(a, b, &|a, b| Some(a.times(b, self.z))),
+            Formula::Quotient(a, b) => {
+                let Known { estimate, is_integer } = both(a, b, &|a, b| a.over(b, self.z))?;
+                Some(Known { estimate: if is_integer { estimate.mapped(f64::trunc) } else { estimate }, is_integer })
+            }
+            Formula::Root(of) => mapped(of, &Estimate::root).map(|known| Known { is_integer: false, ..known }),
+            Formula::Rounded(of, decimals) => {
+                let unit = 10f64.powi(*decimals);
+                mapped(of, &|e| e.mapped(|v| (v * unit).round() / unit))
+            }
+            Formula::Real(of) => mapped(of, &|e| e).map(|known| Known { is_integer: false, ..known }),
         }
-        Output::Average { sum, count, range } => {
-            let (Measure::Sum { values, count: centred_on, lattice }, Measure::Count(counted)) =
-                (&release.measures()[*sum], &release.measures()[*count])
-            else {
-                return None;
-            };
-            let centre = if centred_on.is_some() { (lattice.bounds.lo + lattice.bounds.hi) / 2.0 } else { 0.0 };
-            let rows = Noisy { value: value(*count)?, error: count_deviation(release, counted)? };
-            let total =
-                Noisy { value: value(*sum)? - centre * rows.value, error: values_deviation(release, *values, lattice, centred_on.is_some())? };
-            Some(average(total, rows, centre, (range.lo, range.hi), z))
+    }
+
+    fn output(&self, output: &Output) -> Option<Estimate> {
+        match output {
+            Output::Measure(at) => {
+                let found = self.measure(*at)?;
+                let is_count = matches!(self.release.measures()[*at], Measure::Count(_));
+                Some(if is_count { found.within(0.0, f64::INFINITY) } else { found })
+            }
+            Output::Average { sum, count, range } => self.average(*sum, *count, *range),
+            Output::Dispersion { count, sum, squares, range, kind } => {
+                let rows = self.measure(*count)?;
+                Some(self.dispersion(&rows, self.variance(&rows, Centred { sum: *sum, squares: *squares, range: *range })?, *range, *kind))
+            }
+            Output::Joint { count, y, x, products, kind } => {
+                let rows = self.measure(*count)?;
+                if self.are_few(&rows) { Some(joint_bounds(*y, *x, *kind)) } else { self.joint(&rows, *y, *x, *products, *kind) }
+            }
+            Output::Truth { count, of } => Some(truth(&self.measure(*count)?, *of)),
+            Output::Part { part, draws: _, is_array: _ } => self.part(*part),
+            Output::Unlike { part, range, moment } => self.unlike(*part, *range, *moment),
         }
-        Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Part { .. } | Output::Unlike { .. } => None,
+    }
+
+    fn measure(&self, at: usize) -> Option<Estimate> {
+        let value = self.measures.get(at)?.parse().ok()?;
+        Some(Estimate::new(value, measure_noise(self.release, self.release.measures().get(at)?)?, self.z))
+    }
+
+    /// A part's count: its draws come after those of the coordinates.
+    fn part(&self, part: usize) -> Option<Estimate> {
+        Some(self.part_column(part, 0, [1.0, 0.0, 0.0])?.within(0.0, f64::INFINITY))
+    }
+
+    /// A part's column, of whose count, sum and squares the noises are so many times in it.
+    fn part_column(&self, part: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
+        let parts = self.release.parts();
+        let first = self.release.measures().len() + parts[..part].iter().map(|p| p.question.width()).sum::<usize>();
+        let PartKind::Count { calibrated, weights: _, clip: _ } = &parts[part].kind else { return None };
+        let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * part];
+        noise.extend(calibrated.iter().zip(factors).map(|(c, factor)| factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)));
+        Some(Estimate::new(self.measures.get(first + column)?.parse().ok()?, noise, self.z))
+    }
+
+    /// Moments of unlike values, as a part counts them.
+    fn unlike(&self, part: usize, range: Interval, moment: Moment) -> Option<Estimate> {
+        let Subject::Distinct { values: _, per_unit_max: _, degree } = &self.release.parts()[part].question.subject else { return None };
+        let lattice = degree.lattice()?;
+        let (step, ends) = (lattice.step.size(), lattice.ends());
+        let centre = lattice.centre_twice() as f64 * step / 2.0;
+        let rows = self.part_column(part, 0, [1.0, 0.0, 0.0])?;
+        let sum = self.part_column(part, Degree::SUM, [centre, step / 2.0, 0.0])?;
+        let apart = sum.plus(-centre, &rows, self.z);
+        match moment {
+            Moment::Sum => Some(sum),
+            Moment::Mean if rows.value <= ROWS_MIN * rows.error() => Some(Estimate::bounded(range.lo, range.hi)),
+            Moment::Mean => Some(apart.over(&rows, self.z)?.shifted(centre).within(range.lo, range.hi)),
+            Moment::Spread(kind) => {
+                let squares = self.part_column(part, Degree::SQUARES, [half(ends).powi(2), 0.0, -product_step(lattice, lattice)])?;
+                let variance = self.about_means(&rows, &squares, (&apart, &apart))?.within(0.0, half(ends).powi(2));
+                Some(self.dispersion(&rows, variance, ends, Dispersion::Spread(kind)))
+            }
+        }
+    }
+
+    fn are_few(&self, rows: &Estimate) -> bool {
+        rows.value <= ROWS_MIN * rows.error() || rows.value < 2.0
+    }
+
+    /// An average is its centre and the quotient of what the sum is apart from it by the number of rows.
+    fn average(&self, sum: usize, count: usize, range: Interval) -> Option<Estimate> {
+        let Measure::Sum { values: _, count: centred_on, lattice } = &self.release.measures()[sum] else { return None };
+        let centre = if centred_on.is_some() { lattice.centre_twice() as f64 * lattice.step.size() / 2.0 } else { 0.0 };
+        let rows = self.measure(count)?;
+        if rows.value <= ROWS_MIN * rows.error() {
+            return Some(Estimate::bounded(range.lo, range.hi));
+        }
+        let apart = self.measure(sum)?.plus(-centre, &rows, self.z);
+        Some(apart.over(&rows, self.z)?.shifted(centre).within(range.lo, range.hi))
+    }
+
+    /// The mean of products, less the product of the means.
+    fn about_means(&self, rows: &Estimate, products: &Estimate, (y, x): (&Estimate, &Estimate)) -> Option<Estimate> {
+        let mean = |sum: &Estimate| sum.over(rows, self.z);
+        Some(mean(products)?.plus(-1.0, &mean(y)?.times(&mean(x)?, self.z), self.z))
+    }
+
+    fn moment(&self, rows: &Estimate, products: usize, (y, x): (usize, usize)) -> Option<Estimate> {
+        self.about_means(rows, &self.measure(products)?, (&self.measure(y)?, &self.measure(x)?))
+    }
+
+    fn variance(&self, rows: &Estimate, value: Centred) -> Option<Estimate> {
+        if rows.value == 0.0 {
+            return Some(Estimate::bounded(0.0, half(value.range).powi(2)));
+        }
+        Some(self.moment(rows, value.squares, (value.sum, value.sum))?.within(0.0, half(value.range).powi(2)))
+    }
+
+    fn dispersion(&self, rows: &Estimate, variance: Estimate, range: Interval, kind: Dispersion) -> Estimate {
+        let most = half(range).powi(2);
+        let population = if self.are_few(rows) { Estimate::bounded(0.0, most) } else { variance };
+        // Of two rows of a sample the variance is twice that of a population.
+        let sample = |e: Estimate| if self.are_few(rows) { e.scaled(2.0) } else { e.scaled(rows.value / (rows.value - 1.0)) };
+        match kind {
+            Dispersion::Squares => population.times(&rows.clone().within(0.0, f64::INFINITY), self.z).within(0.0, most * rows.high.max(0.0)),
+            Dispersion::Spread(Kind::VariancePopulation) => population,
+            Dispersion::Spread(Kind::VarianceSample) => sample(population),
+            Dispersion::Spread(Kind::DeviationPopulation) => population.root(),
+            Dispersion::Spread(Kind::DeviationSample) => sample(population).root(),
+        }
+    }
+
+    fn joint(&self, rows: &Estimate, y: Centred, x: Centred, products: usize, kind: Joint) -> Option<Estimate> {
+        let most = half(y.range) * half(x.range);
+        let together = self.moment(rows, products, (y.sum, x.sum))?.within(-most, most);
+        let (y_spread, x_spread) = (self.variance(rows, y)?, self.variance(rows, x)?);
+        let slope = || together.over(&x_spread, self.z);
+        // A quotient by a spread that may be none is not known.
+        let correlation = || {
+            let both = y_spread.times(&x_spread, self.z);
+            let is_sure = y_spread.low > 0.0 && x_spread.low > 0.0;
+            match is_sure {
+                true => together.over(&both.root(), self.z).map(|e| Estimate::exact(0.0).plus(1.0, &e, self.z).within(-1.0, 1.0)),
+                false => Some(Estimate::bounded(-1.0, 1.0)),
+            }
+        };
+        match kind {
+            Joint::CovariancePopulation => Some(together),
+            Joint::CovarianceSample => Some(together.scaled(rows.value / (rows.value - 1.0))),
+            Joint::Products => Some(together.times(rows, self.z)),
+            Joint::Correlation => correlation(),
+            Joint::Slope => slope(),
+            Joint::Intercept => {
+                let mean = |value: Centred| Some(self.measure(value.sum)?.over(rows, self.z)?.shifted(middle(value.range)));
+                let slope = slope()?;
+                let found = mean(y)?.plus(-1.0, &slope.times(&mean(x)?, self.z), self.z);
+                let is_known = slope.low.is_finite();
+                Some(if is_known { found } else { found.between(f64::NEG_INFINITY, f64::INFINITY) })
+            }
+            Joint::Determination => correlation().map(|r| {
+                let (low, high) = (r.low.abs().min(r.high.abs()), r.low.abs().max(r.high.abs()));
+                let least = if r.low <= 0.0 && r.high >= 0.0 { 0.0 } else { low * low };
+                r.times(&r, self.z).between(least, high * high)
+            }),
+        }
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Noisy {
-    value: f64,
-    error: f64,
+fn joint_bounds(y: Centred, x: Centred, kind: Joint) -> Estimate {
+    let most = half(y.range) * half(x.range);
+    match kind {
+        Joint::CovariancePopulation => Estimate::bounded(-most, most),
+        Joint::CovarianceSample => Estimate::bounded(-2.0 * most, 2.0 * most),
+        Joint::Correlation => Estimate::bounded(-1.0, 1.0),
+        Joint::Determination => Estimate::bounded(0.0, 1.0),
+        Joint::Products | Joint::Slope | Joint::Intercept => Estimate::bounded(-most, most).between(f64::NEG_INFINITY, f64::INFINITY),
+    }
 }
 
-fn average(total: Noisy, rows: Noisy, centre: f64, (lo, hi): (f64, f64), z: f64) -> Spread {
-    if rows.value <= ROWS_MIN * rows.error {
-        return Spread { error: (hi - lo) / 2.0, low: lo, high: hi };
-    }
-    let ratio = total.value / rows.value;
-    let error = total.error.hypot(ratio * rows.error) / rows.value;
-    let (a, n) = (z * total.error, z * rows.error);
-    let lead = rows.value * rows.value - n * n;
-    let root = (rows.value * a).powi(2) + (total.value * n).powi(2) - (a * n).powi(2);
-    let (middle, half) = (total.value * rows.value / lead, root.max(0.0).sqrt() / lead);
-    let end = |t: f64| (centre + t).clamp(lo, hi);
-    Spread { error: error.min((hi - lo) / 2.0), low: end(middle - half), high: end(middle + half) }
+/// 1 for true: whether no row (All) or some row (Any) is of the kind that was counted. The error is that of a coin with the chance that the normal law gives to a row.
+fn truth(rows: &Estimate, of: Quantifier) -> Estimate {
+    let chance = normal::cdf((rows.value - 0.5) / rows.error().max(f64::MIN_POSITIVE));
+    let some = |rows: f64| f64::from(u8::from(rows >= 0.5));
+    let (low, high) = (some(rows.low), some(rows.high));
+    let error = (chance * (1.0 - chance)).max(0.0).sqrt();
+    let (value, low, high) = match of {
+        Quantifier::Any => (chance, low, high),
+        Quantifier::All => (1.0 - chance, 1.0 - high, 1.0 - low),
+    };
+    Estimate::new(value, vec![error], 1.0).between(low, high)
+}
+
+fn half(range: Interval) -> f64 {
+    (range.hi - range.lo) / 2.0
+}
+
+fn middle(range: Interval) -> f64 {
+    range.lo + half(range)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Noisy, average, quantile_95};
+    use super::quantile_95;
+    use super::{Estimate, truth};
     use crate::mechanism::Mechanism;
+    use crate::resolve::Quantifier;
 
     #[test]
     fn the_laplace_quantile_leaves_a_twentieth_outside() {
@@ -102,35 +307,15 @@ mod tests {
     }
 
     #[test]
-    fn an_average_of_many_rows_has_the_error_of_the_delta_method() {
-        let found = average(Noisy { value: 20_000.0, error: 100.0 }, Noisy { value: 10_000.0, error: 10.0 }, 15.0, (0.0, 30.0), 1.96);
-        assert!((found.error - 100f64.hypot(20.0) / 10_000.0).abs() < 1e-12);
-        assert!((found.low - (17.0 - 1.96 * found.error)).abs() < 1e-4 && (found.high - (17.0 + 1.96 * found.error)).abs() < 1e-4, "{found:?}");
-    }
-
-    #[test]
-    fn an_average_of_few_rows_is_known_by_its_bounds() {
-        for rows in [-5.0, 0.0, 29.0] {
-            let found = average(Noisy { value: 3.0, error: 100.0 }, Noisy { value: rows, error: 10.0 }, 15.0, (0.0, 30.0), 1.96);
-            assert_eq!((found.error, found.low, found.high), (15.0, 0.0, 30.0), "{rows}");
-        }
-    }
-
-    /// Fieller's interval covers, where the delta method's normal one is off.
-    #[test]
-    fn the_interval_covers_as_promised() {
-        let (total, rows, a, n, z) = (600.0, 200.0, 120.0, 40.0, 1.959_964);
-        let (mut covered, mut asked) = (0u32, 0u32);
-        // A grid of standard normal quantiles stands for the draws.
-        let quantiles: Vec<f64> = (0..200).map(|i| crate::mechanism::normal::quantile((f64::from(i) + 0.5) / 200.0)).collect();
-        for x in &quantiles {
-            for y in &quantiles {
-                let found = average(Noisy { value: total + a * x, error: a }, Noisy { value: rows + n * y, error: n }, 0.0, (-1e6, 1e6), z);
-                asked += 1;
-                covered += u32::from((found.low..=found.high).contains(&(total / rows)));
-            }
-        }
-        let share = f64::from(covered) / f64::from(asked);
-        assert!((0.945..=0.97).contains(&share), "{share}");
+    fn a_flag_is_known_where_the_count_is_far_from_none() {
+        let ends = |rows: f64, of| {
+            let found = truth(&Estimate::new(rows, vec![10.0], 1.96), of);
+            (found.low, found.high)
+        };
+        assert_eq!(ends(100.0, Quantifier::Any), (1.0, 1.0));
+        assert_eq!(ends(100.0, Quantifier::All), (0.0, 0.0));
+        assert_eq!(ends(5.0, Quantifier::Any), (0.0, 1.0));
+        assert_eq!(ends(-50.0, Quantifier::All), (1.0, 1.0));
+        assert!(truth(&Estimate::new(0.5, vec![10.0], 1.96), Quantifier::Any).error() > 0.49);
     }
 }

@@ -11,6 +11,8 @@ use super::samplers::{SampleError, below};
 const BITS: u32 = 128;
 /// Rounds of more bits; each is reached with probability below 2^-80 of the one before.
 const ROUNDS: u32 = 8;
+/// Further bits within a product of many.
+const SPARE: u32 = 32;
 /// Relative margin on rho and mu^2.
 const MARGIN: f64 = 1e-11;
 
@@ -23,11 +25,29 @@ pub struct Exponential {
     pub width: BigUint,
 }
 
-/// Candidates of one penalty that lie side by side.
+/// Candidates that lie side by side: of one penalty, or each of `step` more than the one before; then their number is a power of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     pub penalty: BigUint,
     pub candidates: u64,
+    pub step: BigUint,
+}
+
+impl Run {
+    /// Candidates of one penalty.
+    pub fn level(penalty: BigUint, candidates: u64) -> Self {
+        Self { penalty, candidates, step: BigUint::ZERO }
+    }
+
+    /// One candidate.
+    pub fn one(penalty: BigUint) -> Self {
+        Self::level(penalty, 1)
+    }
+
+    /// Binary digits of a place in it, where penalties rise.
+    fn digits(&self) -> u32 {
+        if self.step.is_zero() { 0 } else { self.candidates.max(1).ilog2() }
+    }
 }
 
 impl Exponential {
@@ -63,13 +83,15 @@ impl Exponential {
     /// One candidate: the run, and the place in it.
     ///
     /// # Guarantee
-    /// The exact law: a uniform number is compared with enclosures of the cumulated weights, and more bits are taken of both until they decide.
+    /// The exact law: a uniform number is compared with enclosures of the cumulated weights, and more bits are taken of both until they decide. In a run of 2^k rising penalties
+    /// the weight of place j is the product, over the binary digits of j, of that of the digit alone: the run's whole weight is a product of sums of two, and the digits are
+    /// drawn one by one.
     ///
     /// # Errors
     /// [`SampleError`]; nothing is released then.
     pub fn draw<R: Randomness + ?Sized>(&self, runs: &[Run], random: &mut R) -> Result<(usize, u64), SampleError> {
         let least = runs.iter().filter(|r| r.candidates > 0).map(|r| &r.penalty).min().ok_or(SampleError::Parameter)?;
-        if self.width.is_zero() {
+        if self.width.is_zero() || runs.iter().any(|r| !r.step.is_zero() && !r.candidates.is_power_of_two()) {
             return Err(SampleError::Parameter);
         }
         let denominator = &self.width << 30u32;
@@ -83,15 +105,45 @@ impl Exponential {
                 .iter()
                 .map(|run| match run.candidates {
                     0 => Enclosure { low: BigUint::ZERO, high: BigUint::ZERO },
-                    many => Enclosure::exp_minus(&((&run.penalty - least) * self.eta), &denominator, bits).times(many),
+                    _ => self.weight(run, least, &denominator, bits),
                 })
                 .collect();
             if let Some(run) = decided(&weights, &uniform, bits) {
-                let place = below(u128::from(runs[run].candidates), random)?;
-                return Ok((run, place.to_u64().ok_or(SampleError::Parameter)?));
+                return Ok((run, self.place(&runs[run], random)?));
             }
         }
         Err(SampleError::Exhausted)
+    }
+
+    fn weight(&self, run: &Run, least: &BigUint, denominator: &BigUint, bits: u32) -> Enclosure {
+        let first = Enclosure::exp_minus(&((&run.penalty - least) * self.eta), denominator, bits);
+        if run.step.is_zero() || first.low.is_zero() {
+            return Enclosure { low: if run.step.is_zero() { first.low * run.candidates } else { BigUint::ZERO }, high: first.high * run.candidates };
+        }
+        // The digits' own weights are squares of one another.
+        let working = bits + SPARE;
+        let mut digit = Enclosure::exp_minus(&(&run.step * self.eta), denominator, working);
+        let mut product = Enclosure { low: first.low << SPARE, high: first.high << SPARE };
+        for _ in 0..run.digits() {
+            product = Enclosure {
+                low: &product.low + ((&product.low * &digit.low) >> working),
+                high: &product.high + ((&product.high * &digit.high) >> working) + 1u8,
+            };
+            digit = Enclosure { low: (&digit.low * &digit.low) >> working, high: ((&digit.high * &digit.high) >> working) + 1u8 };
+        }
+        Enclosure { low: product.low >> SPARE, high: (product.high >> SPARE) + 1u8 }
+    }
+
+    fn place<R: Randomness + ?Sized>(&self, run: &Run, random: &mut R) -> Result<u64, SampleError> {
+        if run.step.is_zero() {
+            return below(u128::from(run.candidates), random)?.to_u64().ok_or(SampleError::Parameter);
+        }
+        let mut place = 0;
+        for digit in 0..run.digits() {
+            let (set, _) = self.draw(&[Run::one(BigUint::ZERO), Run::one(&run.step << digit)], random)?;
+            place |= (set as u64) << digit;
+        }
+        Ok(place)
     }
 }
 
@@ -123,10 +175,6 @@ struct Enclosure {
 impl Enclosure {
     fn plus(&self, other: &Self) -> Self {
         Self { low: &self.low + &other.low, high: &self.high + &other.high }
-    }
-
-    fn times(self, factor: u64) -> Self {
-        Self { low: self.low * factor, high: self.high * factor }
     }
 
     /// Around 2^bits exp(-numerator / denominator).

@@ -31,4 +31,4 @@ pub use threshold::{Presence, ThresholdError, threshold};
 #[cfg(test)]
 mod goals_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

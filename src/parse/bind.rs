@@ -10,7 +10,8 @@ use crate::refusal::{Refusal, sqlstate};
 /// A parameter's value: its type as a cast names it, and its canonical text; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
-    pub data_type: ast::DataType,
+    /// `None`: a constant without a cast.
+    pub data_type: Option<ast::DataType>,
     pub text: Option<String>,
 }
 
@@ -49,7 +50,10 @@ impl ast::VisitorMut for Binder<'_> {
             None => ast::Value::Null,
         };
         let constant = ast::Expr::Value(value.into());
-        *expr = ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(constant), data_type: bound.data_type.clone(), format: None };
+        *expr = match bound.data_type.clone() {
+            Some(data_type) => ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(constant), data_type, format: None },
+            None => constant,
+        };
         ControlFlow::Continue(())
     }
 }
@@ -67,40 +71,89 @@ impl ast::Visitor for Finder {
     }
 }
 
-/// Types of parameters of statements about the catalogs. An array's name is its element's behind an underscore.
-const CATALOG_TYPES: [(u32, &str); 25] = [
+/// Types that the parser knows no word for, by PostgreSQL's own names. An array's name is its element's behind an underscore.
+const NAMED: [(u32, &str); 45] = [
     (18, "char"),
     (19, "name"),
     (24, "regproc"),
     (26, "oid"),
     (28, "xid"),
-    (1000, "_bool"),
+    (600, "point"),
+    (601, "lseg"),
+    (602, "path"),
+    (603, "box"),
+    (604, "polygon"),
+    (628, "line"),
+    (650, "cidr"),
+    (718, "circle"),
+    (774, "macaddr8"),
+    (790, "money"),
+    (829, "macaddr"),
+    (869, "inet"),
     (1002, "_char"),
     (1003, "_name"),
-    (1005, "_int2"),
-    (1007, "_int4"),
-    (1009, "_text"),
-    (1015, "_varchar"),
-    (1016, "_int8"),
-    (1021, "_float4"),
-    (1022, "_float8"),
     (1028, "_oid"),
     (1042, "bpchar"),
     (1083, "time"),
-    (1231, "_numeric"),
+    (1266, "timetz"),
+    (1560, "bit"),
+    (1562, "varbit"),
     (2202, "regprocedure"),
     (2205, "regclass"),
     (2206, "regtype"),
-    (2951, "_uuid"),
+    (3614, "tsvector"),
+    (3615, "tsquery"),
+    (3904, "int4range"),
+    (3906, "numrange"),
+    (3908, "tsrange"),
+    (3910, "tstzrange"),
+    (3912, "daterange"),
+    (3926, "int8range"),
+    (4072, "jsonpath"),
     (4089, "regnamespace"),
     (4191, "regcollation"),
+    (4451, "int4multirange"),
+    (4532, "nummultirange"),
+    (4533, "tsmultirange"),
+    (4534, "tstzmultirange"),
+    (4535, "datemultirange"),
+    (4536, "int8multirange"),
 ];
 
-/// A parameter's type by its OID, where constants of it can be read.
+/// Arrays by their OID, and the OID of their elements.
+const ARRAYS: [(u32, u32); 17] = [
+    (199, 114),
+    (1000, 16),
+    (1001, 17),
+    (1005, 21),
+    (1007, 23),
+    (1009, 25),
+    (1015, 1043),
+    (1016, 20),
+    (1021, 700),
+    (1022, 701),
+    (1115, 1114),
+    (1182, 1082),
+    (1185, 1184),
+    (1187, 1186),
+    (1231, 1700),
+    (2951, 2950),
+    (3807, 3802),
+];
+
+/// The first OID that is not PostgreSQL's own.
+const OIDS_OF_USERS: u32 = 16_384;
+
+/// A parameter's type by its OID, where constants of it can be read; `None` for an enum or a domain, whose constants PostgreSQL reads by what they are
+/// compared with.
 ///
 /// # Errors
 /// 0A000 for other types, naming the OID.
-pub fn parameter_type(oid: u32) -> Result<ast::DataType, Refusal> {
+pub fn parameter_type(oid: u32) -> Result<Option<ast::DataType>, Refusal> {
+    if oid >= OIDS_OF_USERS { Ok(None) } else { built_in(oid).map(Some) }
+}
+
+fn built_in(oid: u32) -> Result<ast::DataType, Refusal> {
     use ast::{DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
     Ok(match oid {
         16 => D::Boolean,
@@ -120,7 +173,10 @@ pub fn parameter_type(oid: u32) -> Result<ast::DataType, Refusal> {
         17 => D::Bytea,
         114 => D::JSON,
         3802 => D::JSONB,
-        other if let Some((_, name)) = CATALOG_TYPES.iter().find(|(oid, _)| *oid == other) => {
+        other if let Some((_, element)) = ARRAYS.iter().find(|(oid, _)| *oid == other) => {
+            D::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(built_in(*element)?), None))
+        }
+        other if let Some((_, name)) = NAMED.iter().find(|(oid, _)| *oid == other) => {
             D::Custom(ast::ObjectName::from(vec![ast::Ident::new("pg_catalog"), ast::Ident::with_quote('"', *name)]), Vec::new())
         }
         other => {

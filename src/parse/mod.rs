@@ -3,8 +3,11 @@
 mod bind;
 mod chain;
 mod clock;
+mod configure;
+mod local;
 mod phrases;
 mod place;
+mod preview;
 mod session;
 mod spelling;
 mod table;
@@ -18,6 +21,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::refusal::{Refusal, sqlstate};
 pub use bind::{Bound, parameter_oid, parameter_type};
 pub use chain::with_room;
+pub use configure::{Configure, Given};
 pub use session::{Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope, Session, Style};
 pub use values::Values;
 

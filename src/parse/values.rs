@@ -38,9 +38,11 @@ impl Values {
     /// 0A000 for a type that parameters cannot have, and where the query does not survive printing.
     pub fn query(&self, parameters: &[u32]) -> Result<Query, Refusal> {
         let cast = |(value, oid): (&ast::Expr, &u32)| {
-            let data_type = parameter_type(*oid)?;
-            let expr = Box::new(ast::Expr::Nested(Box::new(value.clone())));
-            Ok(ast::SelectItem::UnnamedExpr(ast::Expr::Cast { kind: ast::CastKind::Cast, expr, data_type, format: None }))
+            let value = ast::Expr::Nested(Box::new(value.clone()));
+            Ok(ast::SelectItem::UnnamedExpr(match parameter_type(*oid)? {
+                Some(data_type) => ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(value), data_type, format: None },
+                None => value,
+            }))
         };
         let columns = self.0.iter().zip(parameters).map(cast).collect::<Result<Vec<_>, Refusal>>()?;
         let empty = || Refusal::new(sqlstate::INTERNAL_ERROR, "an empty SELECT could not be made");

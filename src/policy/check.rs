@@ -90,6 +90,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         types: catalog.types.iter().filter(|made| is_shown(made, &tables)).cloned().collect(),
         tables,
         limits: file.limits.clone(),
+        previews: file.previews,
         time_grain: file.time_grain,
     };
     policy.version = version::digest(&policy);

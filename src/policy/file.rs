@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::error::{Findings, Place, PolicyError};
 use super::tree::{self, Node};
 use super::walk::{self, Environment, Fields};
-use super::{Limits, Privacy, Role};
+use super::{Limits, Previews, Privacy, Role};
 
 /// A policy file that is whole in itself; `check` compares it with the database.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,7 @@ pub struct File {
     pub roles: Vec<Role>,
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
+    pub previews: Previews,
     /// What `now()` is rounded down to in conditions on private rows.
     pub time_grain: Option<Duration>,
     /// Where findings about the database as a whole are shown.
@@ -65,6 +66,7 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
         None => Some(LIMITS),
     };
     let time_grain = fields.optional("time_grain").and_then(|node| duration(node, "time_grain", findings));
+    let previews = fields.optional("previews").map_or(Some(Previews::Refused), |node| previews(node, findings));
     fields.done(findings);
     Some(File {
         name: name.to_owned(),
@@ -75,9 +77,22 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
         roles: roles?,
         tables: tables?,
         limits: limits?,
+        previews: previews?,
         time_grain,
         database_place: database.map_or(root.place, |node| node.place),
     })
+}
+
+/// `previews: refused` or `previews: empty`.
+fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
+    match walk::scalar(node, "previews", "refused or empty", findings)?.0 {
+        "refused" => Some(Previews::Refused),
+        "empty" => Some(Previews::Empty),
+        other => {
+            findings.error(node.place, format!("previews must be refused or empty (the right columns and no row), not \"{other}\""));
+            None
+        }
+    }
 }
 
 /// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.

@@ -15,7 +15,7 @@ pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
-pub use wishes::{KeyChoice, Notices, Reuse, TargetError, WISHES, Wish, Wishes, unknown as unknown_wish};
+pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 
 use crate::catalog::{ForeignKey, Type, UniqueKey, UserType};
 
@@ -60,11 +60,29 @@ pub struct Role {
     pub name: String,
     /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
     pub verifier: String,
+    pub certificate: Certificate,
     pub budget: Budget,
     pub renew: Renew,
     pub reuse: RoleReuse,
     /// What its sessions start with.
     pub wishes: Wishes,
+}
+
+/// What a statement gets that shows rows of a private table and asks for nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Previews {
+    /// 42501, with the remedy.
+    Refused,
+    /// The right columns, no row, and a notice: for tools that give up on a table whose preview fails.
+    Empty,
+}
+
+/// Whether a role's sessions show a certificate beside the password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certificate {
+    Optional,
+    /// One of the operator's authorities, made out to the role's name.
+    Required,
 }
 
 /// Whether a role may buy an answer that it holds again, with fresh noise.
@@ -203,6 +221,7 @@ pub struct Policy {
     /// Enums and domains of the columns shown.
     pub types: Vec<UserType>,
     pub limits: Limits,
+    pub previews: Previews,
     /// What `now()` is rounded down to in conditions on private rows, so that a moving window is one question for that long. At most a day.
     pub time_grain: Option<std::time::Duration>,
 }

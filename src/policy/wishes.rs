@@ -9,7 +9,7 @@ pub struct Wishes {
     /// What each statement may spend, > 0; the policy's default where it is not said.
     pub epsilon: Option<f64>,
     /// The standard error that is wanted, whatever it costs up to the policy's `max_epsilon`; goes before `epsilon`.
-    pub target_error: Option<TargetError>,
+    pub target_error: Option<TargetErrors>,
     pub reuse: Reuse,
     pub keys: KeyChoice,
     /// Most groups that one unit is counted in, >= 1; never more than the policy's.
@@ -26,6 +26,42 @@ pub enum TargetError {
     Absolute(f64),
     /// Times the most that one row can add: 1 for a count, the width of the range for a sum; > 0.
     Relative(f64),
+}
+
+/// Wanted standard errors of a statement's aggregates, in the order in which they first appear; the last one also of all further ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TargetErrors {
+    list: [TargetError; TARGETS_MAX],
+    count: usize,
+}
+
+/// Most errors that are told apart.
+const TARGETS_MAX: usize = 16;
+
+impl TargetErrors {
+    /// The one of the statement's aggregate `at`.
+    pub fn of(&self, at: usize) -> TargetError {
+        self.list[at.min(self.count - 1)]
+    }
+}
+
+impl From<TargetError> for TargetErrors {
+    fn from(all: TargetError) -> Self {
+        Self { list: [all; TARGETS_MAX], count: 1 }
+    }
+}
+
+impl std::fmt::Display for TargetErrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, one) in self.list.iter().take(self.count).enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            match one {
+                TargetError::Absolute(value) => write!(f, "{comma}{value}")?,
+                TargetError::Relative(value) => write!(f, "{comma}{}%", value * 100.0)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whether the same question gets the same released answer, free of charge.
@@ -75,7 +111,7 @@ pub const WISHES: [Wish; 7] = [
     Wish {
         name: "pgveil.target_error",
         default: "",
-        description: "The wanted standard error, absolute (10) or of the most that one row can add (50%); the cost follows.",
+        description: "The wanted standard error, absolute (10) or of the most that one row can add (50%), or a list of one for each aggregate; the cost follows.",
     },
     Wish { name: "pgveil.reuse", default: "on", description: "Whether the same question gets the same answer, free of charge." },
     Wish { name: "pgveil.keys", default: "auto", description: "How values of group keys may become known: auto, domain or threshold." },
@@ -93,7 +129,7 @@ impl Wishes {
         let text = text.trim();
         match name {
             "pgveil.epsilon" => self.epsilon = optional(text, |t| positive(name, t, "0.5"))?,
-            "pgveil.target_error" => self.target_error = optional(text, |t| target(name, t))?,
+            "pgveil.target_error" => self.target_error = optional(text, |t| targets(name, t))?,
             "pgveil.reuse" => self.reuse = choice(name, text, &[("on", Reuse::On), ("off", Reuse::Off)])?,
             "pgveil.keys" => {
                 let words = [("auto", KeyChoice::Auto), ("domain", KeyChoice::Domain), ("threshold", KeyChoice::Threshold)];
@@ -115,11 +151,7 @@ impl Wishes {
         let whole = |value: Option<u32>| value.map_or(String::new(), |v| v.to_string());
         match name {
             "pgveil.epsilon" => number(self.epsilon),
-            "pgveil.target_error" => match self.target_error {
-                None => String::new(),
-                Some(TargetError::Absolute(value)) => value.to_string(),
-                Some(TargetError::Relative(value)) => format!("{}%", value * 100.0),
-            },
+            "pgveil.target_error" => self.target_error.map_or(String::new(), |targets| targets.to_string()),
             "pgveil.reuse" => match self.reuse {
                 Reuse::On => "on".to_owned(),
                 Reuse::Off => "off".to_owned(),
@@ -190,6 +222,16 @@ fn positive(name: &str, text: &str, example: &str) -> Result<f64, Refusal> {
     })
 }
 
+fn targets(name: &str, text: &str) -> Result<TargetErrors, Refusal> {
+    let list = text.split(',').map(|one| target(name, one.trim())).collect::<Result<Vec<_>, _>>()?;
+    let (Some(last), true) = (list.last(), list.len() <= TARGETS_MAX) else {
+        return Err(invalid(name, text).detail(format!("At most {TARGETS_MAX} errors may be told apart.")));
+    };
+    let mut targets = TargetErrors { count: list.len(), ..TargetErrors::from(*last) };
+    targets.list[..list.len()].copy_from_slice(&list);
+    Ok(targets)
+}
+
 fn target(name: &str, text: &str) -> Result<TargetError, Refusal> {
     match text.strip_suffix('%') {
         Some(percent) => Ok(TargetError::Relative(positive(name, percent.trim_end(), "10, or 50% of the most that one row can add")? / 100.0)),
@@ -228,6 +270,7 @@ mod tests {
         for (name, text, shown) in [
             ("pgveil.epsilon", " 0.50 ", "0.5"),
             ("pgveil.target_error", "1e2", "100"),
+            ("pgveil.target_error", "10,1 %, 2.50", "10, 1%, 2.5"),
             ("pgveil.target_error", "50 %", "50%"),
             ("pgveil.reuse", "FALSE", "off"),
             ("pgveil.keys", "Threshold", "threshold"),
@@ -239,7 +282,7 @@ mod tests {
             assert_eq!(wishes.show(name), shown, "{name} = {text}");
         }
         let Wishes { epsilon, target_error, reuse, keys, groups_per_unit, rows_per_unit, notices } = wishes;
-        assert_eq!((epsilon, target_error, reuse), (Some(0.5), Some(TargetError::Relative(0.5)), Reuse::Off));
+        assert_eq!((epsilon, target_error, reuse), (Some(0.5), Some(TargetError::Relative(0.5).into()), Reuse::Off));
         assert_eq!((keys, groups_per_unit, rows_per_unit, notices), (KeyChoice::Threshold, Some(3), Some(7), Notices::Full));
     }
 
@@ -252,6 +295,8 @@ mod tests {
             ("pgveil.epsilon", "inf"),
             ("pgveil.target_error", "-1"),
             ("pgveil.target_error", "%"),
+            ("pgveil.target_error", "1,,2"),
+            ("pgveil.target_error", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"),
             ("pgveil.reuse", "perhaps"),
             ("pgveil.reuse", ""),
             ("pgveil.keys", "on"),

@@ -1,7 +1,11 @@
-//! One way to connect to a PostgreSQL: unix sockets plainly, networks by rustls unless the URL says `sslmode=disable`.
+//! One way to connect to a PostgreSQL: unix sockets plainly, networks by rustls unless the URL says `sslmode=disable`. Only a server on this machine may go
+//! without TLS unasked: one that says it has none could stand in another's place.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Client, Config, NoTls};
@@ -32,6 +36,10 @@ pub async fn connect(config: &Config) -> Result<Connected, Error> {
         let (client, connection) = config.connect(NoTls).await?;
         return Ok(Connected { client, task: tokio::spawn(drive(connection)) });
     }
+    let mut config = config.clone();
+    if config.get_ssl_mode() == SslMode::Prefer && !is_local(&config) {
+        config.ssl_mode(SslMode::Require);
+    }
     let (client, connection) = config.connect(tls()?).await?;
     Ok(Connected { client, task: tokio::spawn(drive(connection)) })
 }
@@ -51,6 +59,15 @@ fn is_plain(config: &Config) -> bool {
     config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) || config.get_ssl_mode() == SslMode::Disable
 }
 
+/// Every host is this machine.
+fn is_local(config: &Config) -> bool {
+    let named = config.get_hosts().iter().all(|host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+    });
+    named && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+}
+
 async fn drive<S, T>(connection: tokio_postgres::Connection<S, T>)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -62,9 +79,18 @@ where
     }
 }
 
-/// Certificates are verified against Mozilla's roots, with the host's name.
+/// The file whose authorities are trusted beside Mozilla's, by OpenSSL's name for it.
+const AUTHORITIES: &str = "SSL_CERT_FILE";
+
+/// Certificates are verified against Mozilla's roots and the operator's, with the host's name.
 fn tls() -> Result<MakeRustlsConnect, Error> {
-    let roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    let mut roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    if let Some(file) = std::env::var_os(AUTHORITIES).filter(|file| !file.is_empty()) {
+        let own = CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        for certificate in own.map_err(|error| Error::Authorities(error.to_string()))? {
+            roots.add(certificate)?;
+        }
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

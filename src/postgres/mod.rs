@@ -46,6 +46,8 @@ pub enum Error {
     Timeout { waited: Duration, log: String },
     #[error("connecting to PostgreSQL: {0}")]
     Connect(#[from] tokio_postgres::Error),
+    #[error("SSL_CERT_FILE: {0}")]
+    Authorities(String),
     #[error("TLS towards PostgreSQL: {0}")]
     Tls(#[from] rustls::Error),
 }

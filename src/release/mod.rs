@@ -1,6 +1,7 @@
 //! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then thresholds. The only opener of sealed rows.
 
 mod decode;
+mod halving;
 mod parts;
 
 use std::collections::HashMap;

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use num_bigint::BigUint;
 
+use super::halving::Values;
 use super::{Error, Key, decode, refined};
 use crate::execute::Rows;
 use crate::mechanism::{Exponential, Run, Sampler};
 use crate::resolve::End;
-use crate::rewrite::{Candidates, PartKind, PartPlan, Subject, Target};
+use crate::rewrite::{Candidates, Halving, PartKind, PartPlan, Subject, Target};
 
 /// Weights and their sums stay below this, whatever a table holds.
 const WEIGHT_MAX: u128 = 1 << 90;
@@ -65,21 +66,43 @@ impl<'p> Groups<'p> {
                 decode::unlike(&noisy, degree).ok_or(Error::Mismatch)
             }
             Self::Weights { part, weights } => {
-                let (PartKind::Choice { draws, weight_max, row_weight: _ }, Subject::Value { value: _, candidates }) =
+                let (PartKind::Choice { draws, halving, weight_max, row_weight: _ }, Subject::Value { value: _, candidates }) =
                     (&part.kind, &part.question.subject)
                 else {
                     return Err(Error::Mismatch);
                 };
                 let none = BTreeMap::new();
                 let weights = weights.get(key).unwrap_or(&none);
+                let mut together = match halving {
+                    Some(halving) => halved(weights, candidates, &part.question.fractions(), halving, sampler)?,
+                    None => HashMap::new(),
+                };
                 let mut chosen = Vec::new();
                 for (target, draw) in part.question.targets.iter().zip(draws) {
-                    chosen.push(choice(weights, candidates, target, draw, *weight_max, sampler)?);
+                    chosen.push(match together.remove(target) {
+                        Some(text) => text,
+                        None => choice(weights, candidates, target, draw, *weight_max, sampler)?,
+                    });
                 }
                 Ok(chosen)
             }
         }
     }
+}
+
+/// Fractions that are chosen together, each with its value.
+fn halved(
+    weights: &BTreeMap<u64, u128>,
+    candidates: &Candidates,
+    fractions: &[u32],
+    halving: &Halving,
+    sampler: &mut dyn Sampler,
+) -> Result<HashMap<Target, String>, Error> {
+    let mut fractions = fractions.to_vec();
+    fractions.sort_unstable();
+    fractions.dedup();
+    let chosen = Values { weights, candidates: candidates.count(), halving }.choose(&fractions, sampler)?;
+    Ok(fractions.into_iter().map(Target::Fraction).zip(chosen.into_iter().map(|at| candidates.text(at))).collect())
 }
 
 fn choice(
@@ -142,19 +165,19 @@ fn by_rank(weights: &BTreeMap<u64, u128>, candidates: u64, goal: &Goal) -> Vec<(
     let mut spans = Vec::with_capacity(2 * weights.len() + 1);
     let (mut next, mut below) = (0, BigUint::ZERO);
     for (position, weight) in weights {
-        spans.push((next, Run { penalty: penalty(&below, &below), candidates: position - next }));
+        spans.push((next, Run::level(penalty(&below, &below), position - next)));
         let upto = &below + *weight;
-        spans.push((*position, Run { penalty: penalty(&below, &upto), candidates: 1 }));
+        spans.push((*position, Run::level(penalty(&below, &upto), 1)));
         (next, below) = (position + 1, upto);
     }
-    spans.push((next, Run { penalty: penalty(&below, &below), candidates: candidates - next }));
+    spans.push((next, Run::level(penalty(&below, &below), candidates - next)));
     spans
 }
 
 /// Each candidate's distance from the most frequent one.
 fn by_frequency(weights: &BTreeMap<u64, u128>, candidates: u64) -> Vec<(u64, Run)> {
     let most = weights.values().copied().max().unwrap_or(0);
-    (0..candidates).map(|at| (at, Run { penalty: BigUint::from(most - weights.get(&at).copied().unwrap_or(0)), candidates: 1 })).collect()
+    (0..candidates).map(|at| (at, Run::level(BigUint::from(most - weights.get(&at).copied().unwrap_or(0)), 1))).collect()
 }
 
 #[cfg(test)]

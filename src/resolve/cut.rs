@@ -11,7 +11,7 @@ use super::naming::column_name;
 use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
 use super::operation::Aggregate;
 use super::outer::{Above, quoted};
-use super::query::{Environment, item_expr};
+use super::query::{Environment, ROWS, item_expr};
 use super::scope::{Scope, name_of, names_of};
 use super::subquery::{Given, Place};
 use super::tree::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
@@ -39,12 +39,13 @@ impl Cut {
         if let Some(arguments) = grouping_arguments(expr) {
             return self.grouping(resolver, arguments).map(Some);
         }
-        if let Some((statistic, function)) = uncertainty::of_aggregate(expr)? {
-            let uncertainty = Uncertainty { aggregate: self.aggregate(resolver, function)?, statistic };
-            if !self.uncertainties.contains(&uncertainty) {
+        if let Some(uncertainty) = uncertainty::asked(expr, &mut |function| self.aggregate(resolver, function))? {
+            let at = self.uncertainties.iter().position(|known| *known == uncertainty).unwrap_or(self.uncertainties.len());
+            let column = uncertainty.column(at);
+            if at == self.uncertainties.len() {
                 self.uncertainties.push(uncertainty);
             }
-            return Ok(Some(self.reference(uncertainty.column())));
+            return Ok(Some(self.reference(column)));
         }
         if let ast::Expr::Function(function) = expr
             && aggregate_name(function).is_some()
@@ -182,7 +183,7 @@ impl Resolver<'_> {
     }
 
     fn cut_item(&mut self, item: &ast::SelectItem, cut: &mut Cut, environment: &Environment) -> Result<ast::SelectItem, Refusal> {
-        let expr = item_expr(item).ok_or_else(|| Refusal::denied("rows of a private table are not shown; name the columns to group by"))?;
+        let expr = item_expr(item).ok_or_else(|| Refusal::denied(format!("{ROWS}; name the columns to group by")))?;
         let alias = match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
             _ => quoted(&column_name(expr)),
@@ -193,7 +194,7 @@ impl Resolver<'_> {
     /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
     pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<(Vec<Key>, Sets), Refusal> {
         let sets = if is_distinct_rows(select) {
-            let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied("rows of a private table are not shown"));
+            let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied(ROWS));
             vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
         } else {
             sets(&select.group_by)?

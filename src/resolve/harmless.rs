@@ -38,7 +38,9 @@ const ROWS: &str = "
 
 /// Types by name that the parser knows no word for. None looks anything up: no reg*.
 const TYPES: &str = "
-    name bpchar inet cidr macaddr money jsonpath timetz int4range int8range numrange tsrange tstzrange daterange point box circle line lseg path polygon";
+    name bpchar inet cidr macaddr macaddr8 money jsonpath time timetz bit varbit tsvector tsquery point box circle line lseg path polygon
+    int4range int8range numrange tsrange tstzrange daterange
+    int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange";
 
 fn lists(words: &str, name: &str) -> bool {
     words.split_whitespace().any(|word| word == name)
@@ -75,6 +77,8 @@ pub fn check_type(data_type: &ast::DataType) -> Result<(), Refusal> {
         | D::JSON
         | D::JSONB
         | D::Bytea
+        | D::TsVector
+        | D::TsQuery
         | D::Bit(_)
         | D::BitVarying(_)
         | D::VarBit(_)

@@ -38,12 +38,13 @@ mod window;
 pub use expression::Constants;
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
+pub use query::is_preview;
 pub use ranked::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
     TableId, aggregate_column, key_column, release_alias, view_alias,
 };
-pub use uncertainty::{Statistic, Uncertainty};
+pub use uncertainty::{Formula, Statistic, Uncertainty};
 
 use crate::catalog::Type;
 use crate::parse;

@@ -94,7 +94,7 @@ pub enum Paired {
     Determination,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
     Least,
     Greatest,

@@ -295,8 +295,20 @@ fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) ->
     is_aggregated(select) && (above || order_by.is_some_and(|order| ast::Visit::visit(order, &mut Search).is_break()))
 }
 
+/// How every refusal of rows begins.
+pub(super) const ROWS: &str = "rows of a private table are not shown";
+
+/// Whether this statement was refused for nothing but showing rows, as tools do that preview a table.
+pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
+    let plain = match &*statement.0.body {
+        ast::SetExpr::Select(select) => !is_aggregated(select),
+        _ => false,
+    };
+    plain && refusal.sqlstate == sqlstate::INSUFFICIENT_PRIVILEGE && refusal.message.starts_with(ROWS)
+}
+
 fn rows_refused() -> Refusal {
-    Refusal::denied("rows of a private table are not shown; aggregate them")
+    Refusal::denied(format!("{ROWS}; aggregate them"))
         .detail("COUNT, SUM and AVG are answered, with GROUP BY, FILTER and WHERE: for example SELECT count(*) FROM the same table.")
 }
 

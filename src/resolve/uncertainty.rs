@@ -1,13 +1,15 @@
-//! `pgveil.stderr(…)`, `pgveil.ci_low(…)` and `pgveil.ci_high(…)` of an aggregate: columns of its release, computed from what is released.
+//! `pgveil.stderr(…)`, `pgveil.ci_low(…)` and `pgveil.ci_high(…)` of aggregates and of arithmetic over them: columns of their release, computed from what is released.
 
 use sqlparser::ast;
 
 use super::aggregate::aggregate_name;
+use super::expression::type_of;
 use super::scope::names_of;
+use crate::catalog::Type;
 use crate::policy::VIEW_SCHEMA;
 use crate::refusal::{Refusal, sqlstate};
 
-/// What is told of an aggregate's noise.
+/// What is told of a value's noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
     StandardError,
@@ -16,23 +18,44 @@ pub enum Statistic {
     High,
 }
 
-/// One such column of a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Uncertainty {
+/// Arithmetic over the aggregates of one group.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Formula {
     /// Index among the release's aggregates.
-    pub aggregate: usize,
+    Aggregate(usize),
+    Number {
+        value: f64,
+        is_integer: bool,
+    },
+    Negated(Box<Formula>),
+    Sum(Box<Formula>, Box<Formula>),
+    Difference(Box<Formula>, Box<Formula>),
+    Product(Box<Formula>, Box<Formula>),
+    /// Of two integers the quotient is truncated, as PostgreSQL does.
+    Quotient(Box<Formula>, Box<Formula>),
+    Root(Box<Formula>),
+    /// To this many decimals.
+    Rounded(Box<Formula>, i32),
+    /// A cast to a type with fractions.
+    Real(Box<Formula>),
+}
+
+/// One such column of a release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Uncertainty {
+    pub formula: Formula,
     pub statistic: Statistic,
 }
 
 impl Uncertainty {
-    /// Its name in the outer query.
-    pub fn column(&self) -> String {
+    /// Its name in the outer query, as the release's `at`-th.
+    pub fn column(&self, at: usize) -> String {
         let name = match self.statistic {
             Statistic::StandardError => "stderr",
             Statistic::Low => "ci_low",
             Statistic::High => "ci_high",
         };
-        format!("{name}{}", self.aggregate)
+        format!("{name}{at}")
     }
 }
 
@@ -48,26 +71,105 @@ fn statistic(function: &ast::Function) -> Option<Statistic> {
     }
 }
 
-/// The statistic that a call asks for, and the aggregate it is about; `None` for other expressions.
+/// The uncertainty that a call asks for, its aggregates numbered by `number`; `None` for other expressions.
 ///
 /// # Errors
-/// 0A000 where it is not called with an aggregate alone.
-pub(super) fn of_aggregate(expr: &ast::Expr) -> Result<Option<(Statistic, &ast::Function)>, Refusal> {
+/// 0A000 where it is of anything but arithmetic over aggregates.
+pub(super) fn asked(expr: &ast::Expr, number: &mut Number<'_>) -> Result<Option<Uncertainty>, Refusal> {
     let ast::Expr::Function(function) = expr else { return Ok(None) };
     let Some(statistic) = statistic(function) else { return Ok(None) };
-    let ast::Function { name, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
-    let plain = !*uses_odbc_syntax && matches!(parameters, ast::FunctionArguments::None) && within_group.is_empty();
-    let plain = plain && filter.is_none() && null_treatment.is_none() && over.is_none();
-    if plain
-        && let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses }) = args
-        && clauses.is_empty()
-        && let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))] = args.as_slice()
-        && let ast::Expr::Function(inner) = unnested(argument)
-        && aggregate_name(inner).is_some()
-    {
-        return Ok(Some((statistic, inner)));
+    let unknown = || elsewhere(&function.name.to_string());
+    let arguments = plain_arguments(function).unwrap_or_default();
+    let [argument] = arguments.as_slice() else { return Err(unknown()) };
+    let mut aggregates = 0;
+    let mut counted = |function: &ast::Function| {
+        aggregates += 1;
+        number(function)
+    };
+    let formula = formula(argument, 0, &mut counted)?.filter(|_| aggregates > 0).ok_or_else(unknown)?;
+    Ok(Some(Uncertainty { formula, statistic }))
+}
+
+/// Numbers an aggregate call.
+type Number<'n> = dyn FnMut(&ast::Function) -> Result<usize, Refusal> + 'n;
+
+/// Deepest arithmetic: it is walked on a plain stack.
+const DEPTH_MAX: usize = 100;
+
+/// `None` for what has no known error.
+fn formula(expr: &ast::Expr, depth: usize, number: &mut Number<'_>) -> Result<Option<Formula>, Refusal> {
+    use ast::BinaryOperator as B;
+    if depth > DEPTH_MAX {
+        return Ok(None);
     }
-    Err(elsewhere(&name.to_string()))
+    let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth + 1, number)?.map(Box::new));
+    Ok(match expr {
+        ast::Expr::Nested(inner) => formula(inner, depth + 1, number)?,
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) => constant(text),
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => formula(expr, depth + 1, number)?,
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => one(expr)?.map(Formula::Negated),
+        ast::Expr::BinaryOp { left, op: op @ (B::Plus | B::Minus | B::Multiply | B::Divide), right } => {
+            let (Some(left), Some(right)) = (one(left)?, one(right)?) else { return Ok(None) };
+            Some(match op {
+                B::Plus => Formula::Sum(left, right),
+                B::Minus => Formula::Difference(left, right),
+                B::Multiply => Formula::Product(left, right),
+                _ => Formula::Quotient(left, right),
+            })
+        }
+        ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => match type_of(data_type) {
+            Ok(Type::Float8 | Type::Numeric(None)) => one(expr)?.map(Formula::Real),
+            _ => None,
+        },
+        ast::Expr::Function(function) if aggregate_name(function).is_some() => Some(Formula::Aggregate(number(function)?)),
+        ast::Expr::Function(function) => called(function, depth + 1, number)?,
+        _ => None,
+    })
+}
+
+/// Functions under which an error stays known; NULLIF and COALESCE choose a value where there is none.
+fn called(function: &ast::Function, depth: usize, number: &mut Number<'_>) -> Result<Option<Formula>, Refusal> {
+    let (Ok(names), Some(arguments)) = (names_of(&function.name), plain_arguments(function)) else { return Ok(None) };
+    let [name] = names.as_slice() else { return Ok(None) };
+    let mut one = |expr: &ast::Expr| Ok::<_, Refusal>(formula(expr, depth, number)?.map(Box::new));
+    Ok(match (name.as_str(), arguments.as_slice()) {
+        ("sqrt", [of]) => one(of)?.map(Formula::Root),
+        ("round", [of]) => one(of)?.map(|of| Formula::Rounded(of, 0)),
+        ("round", [of, digits]) => match number_of(digits) {
+            Some(digits) if digits.fract() == 0.0 && digits.abs() <= 100.0 => one(of)?.map(|of| Formula::Rounded(of, digits as i32)),
+            _ => None,
+        },
+        ("nullif" | "coalesce", [of, other]) if number_of(other) == Some(0.0) => formula(of, depth, number)?,
+        _ => None,
+    })
+}
+
+fn number_of(expr: &ast::Expr) -> Option<f64> {
+    match expr {
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, false), span: _ }) => text.parse().ok(),
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } if !matches!(&**expr, ast::Expr::UnaryOp { .. }) => number_of(expr).map(|n| -n),
+        _ => None,
+    }
+}
+
+fn constant(text: &str) -> Option<Formula> {
+    let value: f64 = text.parse().ok()?;
+    Some(Formula::Number { value, is_integer: text.bytes().all(|b| b.is_ascii_digit()) })
+}
+
+/// The arguments of a call of nothing but expressions, without any clause.
+fn plain_arguments(function: &ast::Function) -> Option<Vec<&ast::Expr>> {
+    let ast::Function { name: _, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
+    let plain = !*uses_odbc_syntax && matches!(parameters, ast::FunctionArguments::None) && within_group.is_empty();
+    if !plain || filter.is_some() || null_treatment.is_some() || over.is_some() {
+        return None;
+    }
+    let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses }) = args else { return None };
+    let expressions = args.iter().map(|argument| match argument {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    });
+    if clauses.is_empty() { expressions.collect() } else { None }
 }
 
 /// 0A000 for one of these functions where no aggregate of private rows stands in it; `None` for other names.
@@ -76,14 +178,7 @@ pub(super) fn refused(names: &[String]) -> Option<Refusal> {
 }
 
 fn elsewhere(name: &str) -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{name}() is only known of one aggregate of private rows"))
-        .detail("The functions are pgveil.stderr(), pgveil.ci_low() and pgveil.ci_high().")
-        .hint("Write it beside the aggregate, as in SELECT avg(x), pgveil.stderr(avg(x)) FROM the private table.")
-}
-
-fn unnested(expr: &ast::Expr) -> &ast::Expr {
-    match expr {
-        ast::Expr::Nested(inner) => unnested(inner),
-        other => other,
-    }
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{name}() is only known of aggregates of private rows and of arithmetic over them"))
+        .detail("The functions are pgveil.stderr(), pgveil.ci_low() and pgveil.ci_high(). Arithmetic is +, -, *, /, sqrt(), round(), NULLIF and COALESCE with 0, and casts to numeric or float8.")
+        .hint("Write it beside the aggregates, as in SELECT avg(x), pgveil.stderr(avg(x)) FROM the private table.")
 }

@@ -8,8 +8,9 @@ use num_bigint::BigUint;
 pub use facts::{Facts, Summed, facts};
 pub use part::part_noise;
 
-use super::partials::{Mask, Measure, Partial};
-use super::{Count, Lattice, Price, ReleasePlan, decimal};
+use super::deviation::product_step;
+use super::partials::{Mask, Partial};
+use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::mechanism::{Calibrated, Mechanism};
 use crate::policy::Policy;
@@ -46,6 +47,7 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
         }
         (false, false) => format!("  Rows: at most {} per {unit}; clipped", release.lineage.rows_per_unit),
     });
+    lines.extend(cautions(release, plan, unit));
     if plan.statements().is_empty() {
         lines.push("  Free: the keys are listed in the policy".to_owned());
     }
@@ -54,6 +56,22 @@ pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy,
     }
     for part in plan.parts() {
         lines.extend(words.part(part, unit));
+    }
+    lines
+}
+
+/// Where answers are likely to come out too low, by public facts: said in notices too.
+pub const CAUTION: &str = "Caution: ";
+
+fn cautions(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !release.one_row_per_unit && !release.one_row_per_group && release.lineage.rows_per_unit == 1 {
+        lines.push(format!("  {CAUTION}a {unit} with more than one row counts as one, and no key says that there is none"));
+    }
+    if release.is_thresholded() {
+        let kept =
+            plan.price().and_then(|price| price.groups_per_unit).map_or(String::new(), |groups| format!(", and a {unit} counts in at most {groups}"));
+        lines.push(format!("  {CAUTION}groups of few are not shown{kept}: sums over the shown groups come out too low"));
     }
     lines
 }
@@ -232,48 +250,4 @@ fn significant(value: f64) -> String {
     }
     let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
     format!("{value:.digits$}")
-}
-
-/// What one unit of a product's coordinate stands for.
-fn product_step(y: &Lattice, x: &Lattice) -> f64 {
-    y.divisor_with(x) as f64 * y.step.size() * x.step.size() / 4.0
-}
-
-/// Standard deviation of an aggregate's noise where it does not depend on the data, in the aggregate's own unit: counts and sums.
-pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
-    Some(match measure {
-        Measure::Count(count) => count_deviation(plan, count)?,
-        Measure::Sum { values, count: Some(count), lattice } => {
-            let centre = lattice.centre_twice() as f64 * lattice.step.size() / 2.0;
-            values_deviation(plan, *values, lattice, true)?.hypot(count_deviation(plan, count)? * centre)
-        }
-        Measure::Sum { values, count: None, lattice } => values_deviation(plan, *values, lattice, false)?,
-        Measure::Centred { values, lattice } => values_deviation(plan, *values, lattice, true)?,
-        Measure::Squares { lacks, count, lattice } => {
-            let most = (lattice.ends().hi - lattice.ends().lo) / 2.0;
-            (coordinate_deviation(plan, *lacks)? * product_step(lattice, lattice)).hypot(count_deviation(plan, count)? * most * most)
-        }
-        Measure::Products { products, y, x } => coordinate_deviation(plan, *products)? * product_step(y, x),
-    })
-}
-
-/// Standard deviation of the noise of a number of rows.
-pub fn count_deviation(plan: &ReleasePlan, count: &Count) -> Option<f64> {
-    let nulls = count.nulls.map_or(Some(0.0), |nulls| coordinate_deviation(plan, nulls))?;
-    let rows = coordinate_deviation(plan, count.rows)?;
-    let rows = match count.all {
-        Some(all) => rows.hypot(coordinate_deviation(plan, all)?) / 2.0,
-        None => rows,
-    };
-    Some(rows.hypot(nulls))
-}
-
-/// Standard deviation of the noise of a summed coordinate alone, in the value's unit.
-pub fn values_deviation(plan: &ReleasePlan, values: usize, lattice: &Lattice, centred: bool) -> Option<f64> {
-    Some(coordinate_deviation(plan, values)? * lattice.step.size() * if centred { 0.5 } else { 1.0 })
-}
-
-fn coordinate_deviation(plan: &ReleasePlan, coordinate: usize) -> Option<f64> {
-    let calibrated = plan.price()?.calibrated[coordinate];
-    Some(calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32))
 }

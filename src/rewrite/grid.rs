@@ -153,6 +153,14 @@ impl Candidates {
         }
     }
 
+    /// The least and the greatest, where they are numbers in their order.
+    pub fn ends(&self) -> Option<(f64, f64)> {
+        match self {
+            Self::Grid(grid) => Some((grid.text(0).parse().ok()?, grid.text(grid.points - 1).parse().ok()?)),
+            Self::Listed(_) => None,
+        }
+    }
+
     pub fn text(&self, candidate: u64) -> String {
         match self {
             Self::Grid(grid) => grid.text(candidate),

@@ -7,6 +7,7 @@ mod clip;
 mod constants;
 mod curve;
 mod describe;
+mod deviation;
 mod expression;
 mod grammar;
 mod grid;
@@ -33,13 +34,14 @@ use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
-pub use describe::{Facts, Summed, count_deviation, measure_deviation, part_noise, values_deviation};
+pub use describe::{CAUTION, Facts, Summed, part_noise};
+pub use deviation::{measure_deviation, measure_noise, product_step};
 pub use grid::Candidates;
 pub use ground::key_text;
 pub use lattice::{Lattice, Step};
 pub use part::Part;
 pub use partials::{Centred, Count, Measure, Output, Partial};
-pub use parts::{Degree, PartKind, PartPlan, Question, Subject, Target};
+pub use parts::{Degree, Halving, PartKind, PartPlan, Question, Subject, Target, ratio_of};
 pub use price::{Price, Terms};
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
@@ -250,14 +252,26 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
     let mut needs = aim::Needs::default();
+    let mut aggregates = 0;
     for ((release, cut), layout) in analyzed.releases().iter().zip(analyzed.query().releases()).zip(layouts) {
-        let mut plan = rewrite_release(release, analyzed, policy, terms, layout.clone(), share)?;
-        if let Some(target) = terms.wishes.target_error
+        let plain = vec![1; layout.coordinates.len()];
+        let mut plan = rewrite_release(release, analyzed, policy, terms, (layout.clone(), &plain), share)?;
+        if let Some(targets) = terms.wishes.target_error
             && !plan.statements().is_empty()
         {
-            let epsilon = needs.add(aim::factor(&plan, target)?, terms, share, policy)?;
-            plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, layout, 1)?;
+            let wanted = aim::wanted(&plan, targets, aggregates)?;
+            let stress = aim::stress(&plan, &wanted);
+            let (mut factor, mut chosen) = (aim::factor(&plan, &wanted)?, &plain);
+            if let Ok(stressed) = rewrite_release(release, analyzed, policy, terms, (layout.clone(), &stress), share)
+                && let Ok(lower) = aim::factor(&stressed, &wanted)
+                && lower < factor * aim::GAIN
+            {
+                (factor, chosen) = (lower, &stress);
+            }
+            let epsilon = needs.add(factor, terms, share, policy)?;
+            plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, (layout, chosen), 1)?;
         }
+        aggregates += release.aggregates.len();
         plan.uncertainties.clone_from(&cut.uncertainties);
         loss = plan
             .loss()
@@ -284,7 +298,7 @@ fn rewrite_release(
     analyzed: &Analyzed,
     policy: &Policy,
     terms: &Terms,
-    layout: partials::Partials,
+    (layout, stress): (partials::Partials, &[u64]),
     share: usize,
 ) -> Result<ReleasePlan, Refusal> {
     let partials::Partials { coordinates, measures, outputs, questions } = layout;
@@ -313,7 +327,7 @@ fn rewrite_release(
     let mut emission = Emission { release, analyzed, policy, constants: Vec::new() };
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
-        let price = price::price(release, &plan.coordinates, policy, terms, share)?;
+        let price = price::price(release, (&plan.coordinates, stress), policy, terms, share)?;
         plan.sql = Some(sql::print(&emission.vector(&plan.coordinates, &price, &price.bounding())?)?);
         plan.refined = !price.within_clip;
         plan.price = Some(price);

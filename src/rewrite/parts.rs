@@ -100,7 +100,7 @@ impl Degree {
 }
 
 /// Which candidate is wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The one at this many millionths of all rows.
     Fraction(u32),
@@ -118,10 +118,7 @@ impl Target {
     /// count of the most frequent moves by w, and no two in unlike directions.
     pub fn spread(&self) -> u64 {
         match self {
-            Self::Fraction(_) => {
-                let (a, b) = self.ratio();
-                b.max(2 * a).max(2 * (b - a))
-            }
+            Self::Fraction(_) => spread_of(self.ratio()),
             Self::End(_) => 4,
             Self::MostFrequent => 1,
         }
@@ -130,14 +127,50 @@ impl Target {
     /// q = a/b of a fraction, in lowest terms.
     pub fn ratio(&self) -> (u64, u64) {
         match self {
-            Self::Fraction(millionths) => {
-                let a = u64::from(*millionths);
-                let divisor = num_integer::gcd(a, 1_000_000);
-                (a / divisor, 1_000_000 / divisor)
-            }
+            Self::Fraction(millionths) => ratio_of(*millionths, 1_000_000),
             Self::End(_) => (1, 2),
             Self::MostFrequent => (1, 1),
         }
+    }
+}
+
+/// `of / all` in lowest terms; `all` is not 0.
+pub fn ratio_of(of: u32, all: u32) -> (u64, u64) {
+    let divisor = num_integer::gcd(of, all).max(1);
+    (u64::from(of / divisor), u64::from(all / divisor))
+}
+
+/// [`Target::spread`] of a fraction a/b.
+fn spread_of((a, b): (u64, u64)) -> u64 {
+    b.max(2 * a).max(2 * (b - a))
+}
+
+/// Fractions of one value that are chosen together, the middle one first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Halving {
+    /// Strength of each draw, in units of 2^-30.
+    pub eta: u64,
+    /// Most that one unit weighs.
+    pub weight_max: u64,
+    /// A candidate's pieces, a power of two.
+    pub pieces: u64,
+}
+
+impl Halving {
+    /// Fewer are chosen each for itself: little would be saved.
+    pub const LEAST: usize = 4;
+
+    /// So fine that one piece of the rows that share a value is no matter; with the largest grid within 2^32.
+    pub const PIECES: u64 = 1 << 16;
+
+    /// The draws that one unit meets.
+    pub fn levels(fractions: usize) -> u32 {
+        fractions.max(1).ilog2() + 1
+    }
+
+    /// A draw for the rank a/b of a part's weight.
+    pub fn draw(&self, ratio: (u64, u64)) -> Exponential {
+        Exponential { eta: self.eta, width: BigUint::from(self.weight_max) * self.pieces * spread_of(ratio) }
     }
 }
 
@@ -162,8 +195,9 @@ pub enum PartKind {
     /// A count in each group, and perhaps a sum beside it, each times its weight; one unit moves all of them together by at most `clip` (in L2 under Gaussian
     /// noise, in L1 under Laplace).
     Count { calibrated: Vec<Calibrated>, weights: Vec<BigUint>, clip: BigUint },
-    /// One draw for each target; one unit adds at most `weight_max` to all weights together, a row that is not scaled down `row_weight`.
-    Choice { draws: Vec<Exponential>, weight_max: u64, row_weight: u64 },
+    /// One draw for each target, but for fractions that are chosen together where there is a `halving`; one unit adds at most `weight_max` to all weights together, a row
+    /// that is not scaled down `row_weight`.
+    Choice { draws: Vec<Exponential>, halving: Option<Halving>, weight_max: u64, row_weight: u64 },
 }
 
 /// The questions of a release beside its vector; equal ones are asked once.
@@ -253,6 +287,15 @@ impl Questions {
 }
 
 impl Question {
+    /// The fractions among the targets, in millionths.
+    pub fn fractions(&self) -> Vec<u32> {
+        let fraction = |target: &Target| match target {
+            Target::Fraction(millionths) => Some(*millionths),
+            Target::End(_) | Target::MostFrequent => None,
+        };
+        self.targets.iter().filter_map(fraction).collect()
+    }
+
     /// Columns that it gives each group.
     pub fn width(&self) -> usize {
         match &self.subject {

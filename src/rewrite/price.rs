@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use super::clip::roomy;
 use super::norm::{norms, weights};
 use super::partials::{Mask, Partial};
-use super::parts::{PartKind, Question, ROW_WEIGHT, Subject};
+use super::parts::{Halving, PartKind, Question, ROW_WEIGHT, Subject};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
 use crate::mechanism::{
     Accounting, Calibrated, Exponential, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace,
@@ -70,7 +70,7 @@ impl Price {
     }
 }
 
-/// Prices a release; `share` is how many releases split the statement's epsilon.
+/// Prices a release; `share` is how many releases split the statement's epsilon. Coordinates' weights are multiplied by their `stress`: norms and noise follow the weights.
 ///
 /// # Guarantee
 /// With the clip enforced by the emitted levels (or proved by a key of the catalog), adding noise from `calibrated` to every coordinate of every group costs at
@@ -82,9 +82,16 @@ impl Price {
 /// # Reference
 /// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7, for the vector under one L2 bound; the last step below the boundary is always that exact clip, so
 /// the release is mu-GDP whatever is known of single rows.
-pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy, terms: &Terms, share: usize) -> Result<Price, Refusal> {
+pub fn price(
+    release: &AnalyzedRelease,
+    (coordinates, stress): (&[Partial], &[u64]),
+    policy: &Policy,
+    terms: &Terms,
+    share: usize,
+) -> Result<Price, Refusal> {
     let groups = groups(release, policy, &terms.wishes);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
+    let weights: Vec<BigUint> = weights.into_iter().zip(stress).map(|(weight, stress)| weight * *stress).collect();
     let within_clip = release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
     let (mut l2, mut l1) = clips(release, coordinates, &weights, groups);
     if !within_clip {
@@ -111,7 +118,7 @@ pub fn price(release: &AnalyzedRelease, coordinates: &[Partial], policy: &Policy
 /// A count's noise hides `clip` in L1 and L2. With K the most (group, value) pairs of a unit that are kept, at most K values appear in or vanish from the groups with it,
 /// in each grouping set. A value's count, sum and squares are one row's coordinates, whose weighted norms [`norms`] bounds by a and b: by the triangle
 /// inequality a set's groups move by at most K a in L2 and K b in L1, and those of m sets, which are unlike coordinates, by sqrt(m) K a and m K b. Of the draws each has
-/// an equal part of the share; together they cost at most `loss`.
+/// an equal part of the share (those that one unit meets: fractions chosen together, [`Halving`], meet it once a level); together they cost at most `loss`.
 pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share: usize) -> Result<(PartKind, Loss), Refusal> {
     let unit_max = question.unit_max(release);
     if let Subject::Distinct { values, per_unit_max: _, degree } = &question.subject {
@@ -127,18 +134,23 @@ pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share
         let Price { calibrated, clip, weights, loss, .. } = noise(clips, weights, terms, share)?;
         return Ok((PartKind::Count { calibrated, weights, clip }, loss));
     }
-    let draws = question.targets.len() as f64;
+    // Draws that one unit meets.
+    let fractions = question.fractions().len();
+    let is_halved = fractions >= Halving::LEAST;
+    let steps = if is_halved { question.targets.len() - fractions + Halving::levels(fractions) as usize } else { question.targets.len() };
     let Budget { mu, epsilon } = budget(terms, share);
     let eta = match mu {
         // The linear bound of mu, which the loss is made of.
-        Some(mu) if !is_pure(terms) => mu.to_f64() / (draws * std::f64::consts::FRAC_PI_8).sqrt(),
-        _ => epsilon.to_f64() / draws,
+        Some(mu) if !is_pure(terms) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
+        _ => epsilon.to_f64() / steps as f64,
     };
     let eta = Exponential::eta(eta).ok_or_else(out_of_reach)?;
     let draws: Vec<Exponential> = question.targets.iter().map(|t| Exponential { eta, width: BigUint::from(unit_max) * t.spread() }).collect();
-    let loss = draws.iter().try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss())).ok_or_else(out_of_reach)?;
+    // A draw's cost is its eta's alone.
+    let loss = draws.iter().cycle().take(steps).try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss())).ok_or_else(out_of_reach)?;
+    let halving = is_halved.then_some(Halving { eta, weight_max: unit_max, pieces: Halving::PIECES });
     let row_weight = if release.one_row_per_unit { 1 } else { ROW_WEIGHT };
-    Ok((PartKind::Choice { draws, weight_max: unit_max, row_weight }, loss))
+    Ok((PartKind::Choice { draws, halving, weight_max: unit_max, row_weight }, loss))
 }
 
 fn is_pure(terms: &Terms) -> bool {

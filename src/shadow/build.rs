@@ -19,6 +19,8 @@ const MARK: &str = "pgveil shadow ";
 #[derive(Debug)]
 pub struct Built {
     pub tables: Vec<Shape>,
+    /// Statements that give public tables their foreign keys, once their rows are there.
+    pub public_keys: Vec<String>,
     pub warnings: Vec<String>,
     /// pg_type.typlen by OID.
     pub sizes: HashMap<u32, i16>,
@@ -82,7 +84,8 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
         (row.try_get(0)?, row.try_get(1)?)
     };
     let version = version.0.replacen(&short(&version.1), &short(&options.server_version), 1);
-    Ok(Built { tables: schema.tables, warnings, sizes, is_superuser, roles: locked.roles.into_iter().collect(), version })
+    let (tables, public_keys, roles) = (schema.tables, schema.public_keys, locked.roles.into_iter().collect());
+    Ok(Built { tables, public_keys, warnings, sizes, is_superuser, roles, version })
 }
 
 /// `15.18 (Debian 15.18-0+deb12u1)` → `15.18`.

@@ -21,6 +21,8 @@ pub struct Schema {
     pub schemas: BTreeSet<String>,
     pub statements: Vec<String>,
     pub tables: Vec<Shape>,
+    /// The foreign keys of public tables. They come after the mirrored rows, which may refer to rows that are not here.
+    pub public_keys: Vec<String>,
     pub warnings: Vec<String>,
 }
 
@@ -41,6 +43,8 @@ pub fn schema(policy: &Policy, builtin: &HashMap<u32, String>) -> Schema {
     schema.statements.extend(own());
     let keys: BTreeSet<String> = policy.tables.iter().flat_map(|table| foreign_keys(table, &schema.tables)).collect();
     schema.statements.extend(keys);
+    let public: BTreeSet<String> = policy.tables.iter().flat_map(|table| public_keys(table, &schema.tables)).collect();
+    schema.public_keys = public.into_iter().collect();
     schema
 }
 
@@ -97,8 +101,19 @@ fn create_table(table: &Table, names: &HashMap<u32, String>, warnings: &mut Vec<
     (Shape { schema: table.schema.clone(), name: table.name.clone(), columns, is_public, unique_keys }, statement)
 }
 
-/// The keys of a private table towards visible columns, and the path to its unit. A public table's keys are left out: its rows are mirrored without those
-/// of the others.
+/// The keys of a public table towards visible columns, without a check of the rows that are there.
+fn public_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
+    let Protection::Public = &table.protection else { return Vec::new() };
+    let find = |schema: &str, name: &str| shapes.iter().find(|shape| shape.schema == schema && shape.name == name);
+    let from = find(&table.schema, &table.name);
+    let key = |key: &ForeignKey| {
+        let ForeignKey { columns, schema, table, referenced } = key;
+        from.zip(find(schema, table)).and_then(|(from, to)| foreign_key(from, columns, to, referenced))
+    };
+    table.foreign_keys.iter().filter_map(key).map(|statement| format!("{statement} NOT VALID")).collect()
+}
+
+/// The keys of a private table towards visible columns, and the path to its unit.
 fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
     let Protection::Private(unit) = &table.protection else { return Vec::new() };
     let find = |schema: &str, name: &str| shapes.iter().find(|shape| shape.schema == schema && shape.name == name);

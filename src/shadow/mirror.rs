@@ -4,7 +4,7 @@ use futures::{SinkExt, StreamExt, pin_mut};
 use tokio_postgres::Client;
 
 use super::ShadowError;
-use super::ddl::{Shape, list, qualified};
+use super::ddl::{Shape, identifier, list, qualified};
 
 /// How one public table fared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +15,10 @@ pub struct Mirrored {
     pub rows: Option<u64>,
 }
 
-pub async fn mirror(source: &Client, shadow: &mut Client, tables: &[Shape], rows_max: u64) -> Result<Vec<Mirrored>, ShadowError> {
+/// `keys` are the statements of the public tables' foreign keys.
+pub async fn mirror(source: &Client, shadow: &mut Client, tables: &[Shape], keys: &[String], rows_max: u64) -> Result<Vec<Mirrored>, ShadowError> {
     let mut mirrored = Vec::new();
+    unlink(shadow, tables).await?;
     for table in tables.iter().filter(|table| table.is_public) {
         let rows = copy(source, shadow, table, rows_max).await?;
         if rows.is_none() {
@@ -24,7 +26,35 @@ pub async fn mirror(source: &Client, shadow: &mut Client, tables: &[Shape], rows
         }
         mirrored.push(Mirrored { schema: table.schema.clone(), table: table.name.clone(), rows });
     }
+    link(shadow, keys).await?;
     Ok(mirrored)
+}
+
+/// Takes the foreign keys of public tables away, so that each can be filled whatever the others hold.
+async fn unlink(shadow: &Client, tables: &[Shape]) -> Result<(), ShadowError> {
+    let find = "SELECT o.conname::text FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.conrelid
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE o.contype = 'f' AND n.nspname = $1 AND c.relname = $2";
+    for table in tables.iter().filter(|table| table.is_public) {
+        for row in shadow.query(find, &[&table.schema, &table.name]).await? {
+            let name: String = row.try_get(0)?;
+            let drop = format!("ALTER TABLE {} DROP CONSTRAINT {}", qualified(&table.schema, &table.name), identifier(&name));
+            shadow.batch_execute(&drop).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts them back, for the catalogs to show. The rows they refer to may be missing here, so they are called valid as those of the real database are, which
+/// only a superuser may do.
+async fn link(shadow: &Client, keys: &[String]) -> Result<(), ShadowError> {
+    for key in keys {
+        shadow.batch_execute(key).await?;
+    }
+    let validate = "UPDATE pg_catalog.pg_constraint SET convalidated = true WHERE contype = 'f' AND NOT convalidated";
+    if !keys.is_empty() && shadow.batch_execute(validate).await.is_err() {
+        tracing::info!("foreign keys of public tables show as not valid: a superuser of the shadow could mark them");
+    }
+    Ok(())
 }
 
 /// Binary, since only built-in types are mirrored: no setting reaches the values. One row past the limit tells that there are too many.

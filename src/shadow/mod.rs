@@ -84,6 +84,7 @@ pub struct Shadow {
     admin: tokio_postgres::Config,
     engine: Engine,
     tables: Vec<ddl::Shape>,
+    public_keys: Vec<String>,
     warnings: Vec<String>,
     sizes: HashMap<u32, i16>,
     cache: typing::Cache,
@@ -122,6 +123,7 @@ impl Shadow {
             admin,
             engine,
             tables: built.tables,
+            public_keys: built.public_keys,
             warnings: built.warnings,
             sizes: built.sizes,
             cache: typing::Cache::default(),
@@ -157,7 +159,7 @@ impl Shadow {
         // An embedded engine serves one session: ours must be the only one.
         let exclusive = if self.engine == Engine::Embedded { Some(self.pool.exclusive().await?) } else { None };
         let mut admin = connect(&self.admin).await?;
-        let mirrored = mirror::mirror(source, &mut admin.client, &self.tables, self.mirror_rows_max).await;
+        let mirrored = mirror::mirror(source, &mut admin.client, &self.tables, &self.public_keys, self.mirror_rows_max).await;
         admin.close().await;
         drop(exclusive);
         mirrored

@@ -33,10 +33,13 @@ pub fn canonical(statement_timeout: Duration) -> String {
     )
 }
 
+/// What a statement may take before it turns to disk, where `temp_file_limit` ends it.
+const MEMORY: &str = "SET work_mem TO '16MB'; SET max_parallel_workers_per_gather TO 0";
+
 /// `synchronize_seqscans`: the same statement, run twice, must give its rows in the same order.
 fn base(statement_timeout: Duration) -> String {
     format!(
-        "RESET ALL; SET client_encoding TO 'UTF8'; SET default_transaction_read_only TO on; SET synchronize_seqscans TO off; SET TimeZone TO 'UTC'; SET statement_timeout TO {}",
+        "RESET ALL; SET client_encoding TO 'UTF8'; SET default_transaction_read_only TO on; SET synchronize_seqscans TO off; SET TimeZone TO 'UTC'; {MEMORY}; SET statement_timeout TO {}",
         statement_timeout.as_millis().min(i32::MAX as u128)
     )
 }

@@ -8,7 +8,7 @@ use super::portal::{Reply, text_column};
 use super::stop::Stop;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{Copy, Modes, Query, Scope, Session, Statement};
+use crate::parse::{Configure, Copy, Given, Modes, Query, Scope, Session, Statement};
 use crate::refusal::Refusal;
 
 impl<S: Service> Connection<S> {
@@ -22,7 +22,10 @@ impl<S: Service> Connection<S> {
         self.allowed(statement)?;
         match statement {
             Statement::Query(query) if unlocks(query) => Ok(Reply::texts("SELECT", vec![unlocked_column()], vec![vec![String::new()]])),
-            Statement::Query(query) => self.answer(query, parameters, arguments, formats).await,
+            Statement::Query(query) => match query.configures() {
+                Some(configure) => self.configure(configure, arguments),
+                None => self.answer(query, parameters, arguments, formats).await,
+            },
             Statement::Explain(query, format) => self.explain(query, *format).await,
             Statement::Declare(declare) => self.declare(declare, parameters, arguments).await,
             Statement::Prepare(prepare) => self.prepare(prepare).await,
@@ -135,6 +138,23 @@ impl<S: Service> Connection<S> {
             Scope::Local => self.outside_warned(reply, "SET LOCAL"),
             Scope::Session => reply,
         })
+    }
+
+    /// `SELECT set_config(…)` is SET with a row.
+    fn configure(&mut self, configure: Configure, arguments: &[Argument]) -> Result<Reply, Stop> {
+        let Configure { name, value, scope, column } = configure;
+        let value = match value {
+            Given::Constant(value) => value,
+            Given::Parameter => match arguments {
+                [Argument { format: _, value }] => value.as_ref().map(|text| String::from_utf8_lossy(text).into_owned()),
+                _ => return Err(Refusal::new("08P01", "set_config takes its value as the one parameter here").into()),
+            },
+        };
+        // An empty search_path is no schema, not one without a name.
+        let values = value.map(|value| if value.is_empty() && name.eq_ignore_ascii_case("search_path") { Vec::new() } else { vec![value] });
+        let reply = self.set(scope, &name, values.as_deref())?;
+        let (_, shown) = self.settings.show(&name)?;
+        Ok(Reply { notices: reply.notices, ..Reply::texts("SELECT", vec![text_column(&column)], vec![vec![shown]]) })
     }
 
     fn outside_warned(&mut self, reply: Reply, what: &str) -> Reply {

@@ -124,7 +124,8 @@ impl<S: Service> Connection<S> {
 
     async fn step(&mut self, frame: Frame) -> Result<(), Stop> {
         let kind = frame.kind;
-        if self.skipping && !matches!(kind, b'S' | b'X') {
+        // A password message has no place in a session, so that something is wrong with the stream itself.
+        if self.skipping && !matches!(kind, b'S' | b'X' | b'p') {
             return Ok(());
         }
         match self.take(frame).await {

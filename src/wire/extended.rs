@@ -14,7 +14,7 @@ use super::portal::{Portal, Prepared, Progress, counted, each, text_column};
 use super::stop::{PROTOCOL_VIOLATION, Stop};
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{Query, Session, Statement};
+use crate::parse::{Configure, Given, Query, Session, Statement};
 use crate::refusal::{Refusal, sqlstate};
 
 /// What one session may hold between messages.
@@ -69,10 +69,13 @@ impl<S: Service> Connection<S> {
         Ok(match statement {
             None => (Vec::new(), None),
             Some(Statement::Query(query)) if unlocks(query) => (Vec::new(), Some(vec![unlocked_column()])),
-            Some(Statement::Query(query)) => {
-                let described = self.described(query, types).await?;
-                (described.parameters, Some(described.columns))
-            }
+            Some(Statement::Query(query)) => match query.configures() {
+                Some(configure) => configuring(&configure),
+                None => {
+                    let described = self.described(query, types).await?;
+                    (described.parameters, Some(described.columns))
+                }
+            },
             Some(Statement::Explain(query, format)) => (self.described(query, types).await?.parameters, Some(vec![explain_column(*format)])),
             Some(Statement::Session(Session::Show { name })) => (Vec::new(), Some(vec![text_column(&self.settings.show(name)?.0)])),
             Some(Statement::Session(Session::ShowAll)) => (Vec::new(), Some(["name", "setting", "description"].map(text_column).to_vec())),
@@ -268,6 +271,16 @@ impl<S: Service> Connection<S> {
     pub(super) fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
         self.statements.get(name).ok_or_else(|| no_statement(name))
     }
+}
+
+/// One text of a setting in, one out.
+fn configuring(configure: &Configure) -> (Vec<u32>, Option<Vec<ColumnDescription>>) {
+    let column = text_column(&configure.column);
+    let parameters = match configure.value {
+        Given::Constant(_) => Vec::new(),
+        Given::Parameter => vec![column.type_oid],
+    };
+    (parameters, Some(vec![column]))
 }
 
 fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {

@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::startup::Startup;
 use super::stop::Stop;
 use crate::engine::Service;
-use crate::policy::WISHES;
+use crate::policy::{Certificate, WISHES};
 use crate::refusal::{Refusal, sqlstate};
 
 /// A session that has proved who it is.
@@ -37,6 +37,7 @@ pub(super) async fn log_in<S: Service>(server: &Server<S>, channel: &mut Channel
 /// A startup packet without its channel.
 pub(super) struct Opening {
     certificate_pem: Option<String>,
+    client_names: Vec<String>,
     minor: u16,
     negotiate: Option<Vec<String>>,
     parameters: Vec<(String, String)>,
@@ -44,8 +45,8 @@ pub(super) struct Opening {
 
 impl Opening {
     pub(super) fn new(startup: Startup) -> (Channel, Self) {
-        let Startup { channel, certificate_pem, minor, negotiate, parameters } = startup;
-        (channel, Self { certificate_pem, minor, negotiate, parameters })
+        let Startup { channel, certificate_pem, client_names, minor, negotiate, parameters } = startup;
+        (channel, Self { certificate_pem, client_names, minor, negotiate, parameters })
     }
 
     /// The last value of a parameter counts.
@@ -70,6 +71,7 @@ async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel,
     }
     let stored = server.service.verifier(&role);
     scram::authenticate(channel, &role, stored, &server.decoy, opening.certificate_pem.as_deref()).await?;
+    vouched(server.service.certificate(&role), &role, &opening.client_names)?;
 
     let database = opening.parameter("database").filter(|name| !name.is_empty()).unwrap_or(&role);
     if database != server.service.database() {
@@ -84,6 +86,17 @@ async fn log_in_or_refuse<S: Service>(server: &Server<S>, channel: &mut Channel,
     channel.send(&Authentication::Ok);
     channel.send(&BackendKeyData::new(key.process, SecretKey::Bytes(key.secret.clone().into())));
     Ok(LoggedIn { role, settings, key, place })
+}
+
+/// 28000 where the role needs a certificate made out to its name and none was shown.
+fn vouched(wanted: Certificate, role: &str, names: &[String]) -> Result<(), Refusal> {
+    match wanted {
+        Certificate::Optional => Ok(()),
+        Certificate::Required if names.is_empty() => Err(Refusal::new("28000", "connection requires a valid client certificate")),
+        Certificate::Required if names.iter().any(|name| name == role) => Ok(()),
+        Certificate::Required => Err(Refusal::new("28000", format!("certificate authentication failed for user \"{role}\""))
+            .detail("The certificate is made out to another name.")),
+    }
 }
 
 fn settings<S: Service>(service: &S, role: &str, parameters: &[(String, String)]) -> Result<Settings, Refusal> {

@@ -6,6 +6,7 @@
 
 mod ask;
 mod cancel;
+mod certificate;
 mod channel;
 mod command;
 mod connection;

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
 
 use super::cancel::Sessions;
+use super::certificate;
 use super::channel::{Channel, Stream};
 use super::message::Body;
 use super::stop::{PROTOCOL_VIOLATION, Stop};
@@ -43,6 +44,8 @@ pub(super) struct Startup {
     pub(super) channel: Channel,
     /// The certificate shown to this client, for channel binding.
     pub(super) certificate_pem: Option<String>,
+    /// The names of the certificate that the client showed; none where it showed none.
+    pub(super) client_names: Vec<String>,
     /// 0 or 2: protocol 3.0 or 3.2.
     pub(super) minor: u16,
     /// The client asked for more than there is: say what there is, and which `_pq_.` options are unknown.
@@ -62,12 +65,12 @@ pub(super) async fn open(socket: TcpStream, tls: Option<Arc<ServerConfig>>, sess
     let Some(config) = tls else { return Opened::Done };
     match handshake(Box::new(socket), config).await {
         // Without the name, another protocol's client could be led here.
-        Some(Secure { stream, certificate_pem, speaks_postgresql: true }) => negotiate(stream, Some(certificate_pem), None, sessions).await,
+        Some(Secure { stream, certificates, speaks_postgresql: true }) => negotiate(stream, Some(certificates), None, sessions).await,
         Some(Secure { speaks_postgresql: false, .. }) | None => Opened::Done,
     }
 }
 
-async fn negotiate(mut stream: Box<dyn Stream>, mut certificate_pem: Option<String>, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
+async fn negotiate(mut stream: Box<dyn Stream>, mut secured: Option<Certificates>, tls: Option<Arc<ServerConfig>>, sessions: &Sessions) -> Opened {
     let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
         let mut head = [0; 8];
@@ -80,7 +83,7 @@ async fn negotiate(mut stream: Box<dyn Stream>, mut certificate_pem: Option<Stri
         if !(8..=PACKET_BYTES_MAX).contains(&length) {
             return Opened::Refused(Channel::new(stream), Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"));
         }
-        let encrypted = certificate_pem.is_some();
+        let encrypted = secured.is_some();
         match code {
             SSL_REQUEST if length == 8 && !ssl_asked && !encrypted => {
                 ssl_asked = true;
@@ -91,7 +94,7 @@ async fn negotiate(mut stream: Box<dyn Stream>, mut certificate_pem: Option<Stri
                 if let Some(config) = accepted {
                     let Some(secure) = handshake(stream, config).await else { return Opened::Done };
                     stream = secure.stream;
-                    certificate_pem = Some(secure.certificate_pem);
+                    secured = Some(secure.certificates);
                 }
             }
             GSS_REQUEST if length == 8 && !gss_asked && !encrypted => {
@@ -100,15 +103,23 @@ async fn negotiate(mut stream: Box<dyn Stream>, mut certificate_pem: Option<Stri
                     return Opened::Done;
                 }
             }
-            _ => return packet(stream, length - 8, code, certificate_pem.filter(|pem| !pem.is_empty()), sessions).await,
+            _ => return packet(stream, length - 8, code, secured.unwrap_or_default(), sessions).await,
         }
     }
 }
 
+/// What each side of a handshake showed the other.
+#[derive(Default)]
+struct Certificates {
+    /// The server's, where the resolver tells.
+    shown_pem: Option<String>,
+    /// The names of the client's.
+    client_names: Vec<String>,
+}
+
 struct Secure {
     stream: Box<dyn Stream>,
-    /// The certificate that was shown; empty where the resolver does not tell.
-    certificate_pem: String,
+    certificates: Certificates,
     /// The client named the protocol.
     speaks_postgresql: bool,
 }
@@ -116,10 +127,12 @@ struct Secure {
 async fn handshake(stream: Box<dyn Stream>, config: Arc<ServerConfig>) -> Option<Secure> {
     let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.ok()?;
     let certified = config.cert_resolver.resolve(start.client_hello());
-    let certificate_pem = certified.as_ref().and_then(|certified| certified.cert.first()).map(|der| to_pem(der)).unwrap_or_default();
+    let shown_pem = certified.as_ref().and_then(|certified| certified.cert.first()).map(|der| to_pem(der));
     let secure = start.into_stream(config).await.ok()?;
-    let speaks_postgresql = secure.get_ref().1.alpn_protocol() == Some(PROTOCOL);
-    Some(Secure { stream: Box::new(secure), certificate_pem, speaks_postgresql })
+    let session = secure.get_ref().1;
+    let speaks_postgresql = session.alpn_protocol() == Some(PROTOCOL);
+    let client_names = session.peer_certificates().and_then(<[_]>::first).map(|der| certificate::names(der)).unwrap_or_default();
+    Some(Secure { stream: Box::new(secure), certificates: Certificates { shown_pem, client_names }, speaks_postgresql })
 }
 
 fn to_pem(der: &[u8]) -> String {
@@ -129,7 +142,7 @@ fn to_pem(der: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-async fn packet(mut stream: Box<dyn Stream>, length: usize, code: u32, certificate_pem: Option<String>, sessions: &Sessions) -> Opened {
+async fn packet(mut stream: Box<dyn Stream>, length: usize, code: u32, certificates: Certificates, sessions: &Sessions) -> Opened {
     let cancel = code == CANCEL_REQUEST;
     if cancel && !(8..=CANCEL_BYTES_MAX).contains(&length) {
         return Opened::Done;
@@ -159,7 +172,8 @@ async fn packet(mut stream: Box<dyn Stream>, length: usize, code: u32, certifica
             let (options, parameters): (Vec<_>, Vec<_>) = parameters.into_iter().partition(|(name, _)| name.starts_with("_pq_."));
             let options: Vec<String> = options.into_iter().map(|(name, _)| name).collect();
             let negotiate = (u32::from(agreed) != minor || !options.is_empty()).then_some(options);
-            Opened::Client(Box::new(Startup { channel, certificate_pem, minor: agreed, negotiate, parameters }))
+            let Certificates { shown_pem: certificate_pem, client_names } = certificates;
+            Opened::Client(Box::new(Startup { channel, certificate_pem, client_names, minor: agreed, negotiate, parameters }))
         }
     }
 }

@@ -33,20 +33,115 @@ SLOW = "SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations
 _checks = []
 
 
-def check(function):
-    _checks.append(function)
-    return function
+def check(first, *more):
+    """`@check`, or `@check("tls", "scram")` where it does these items of the list that every client goes through."""
+    if callable(first):
+        _checks.append((first, ()))
+        return first
+
+    def named(function):
+        _checks.append((function, (first, *more)))
+        return function
+
+    return named
+
+
+def standard(open_session, has_savepoints_of_its_own=False):
+    """Checks for any driver, before those of its own: `open_session(user)` gives a function that runs one statement and returns its rows, or raises its SQLSTATE as `State`. A driver that
+    sets a savepoint before each statement goes on in a transaction after an error."""
+    women = "SELECT count(*) FROM nls.women"
+    own = len(_checks)
+
+    def refused(ask, state, sql):
+        try:
+            ask(sql)
+        except State as found:
+            same(found.args[0], state, sql)
+            return
+        raise AssertionError(f"{sql} was not refused")
+
+    def spent(ask):
+        return ask("SELECT delta_spent, mu_spent, epsilon_spent, rho_spent FROM pgveil.budget")
+
+    @check("list", "describe")
+    def tables_and_columns_are_listed():
+        ask = open_session()
+        tables = ask("SELECT table_name FROM information_schema.tables WHERE table_schema = 'nls' ORDER BY 1")
+        same([str(row[0]) for row in tables], ["industries", "interviews", "occupations", "women"])
+        columns = ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'nls' AND table_name = 'women' ORDER BY ordinal_position")
+        same([str(value) for value in columns[0]], ["woman_id", "integer"])
+
+    @check("prepared")
+    def ten_times_the_same_question_is_one():
+        # A role that no other client has, so that its account tells of this alone.
+        ask = open_session(POOR)
+        ask("PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race")
+        first = ask("EXECUTE again(1946)")
+        paid = spent(ask)
+        for _ in range(10):
+            same(ask("EXECUTE again(1946)"), first)
+        same(spent(ask), paid)
+        ask("DEALLOCATE again")
+
+    @check("cursor")
+    def a_cursor_is_read_in_batches():
+        ask = open_session()
+        ask("BEGIN")
+        ask("DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year")
+        same([len(ask("FETCH 7 FROM c")) for _ in range(3)], [7, 7, 1])
+        ask("CLOSE c")
+        ask("COMMIT")
+
+    @check("refused", "transaction", "savepoint")
+    def a_refusal_is_recovered_from():
+        ask = open_session()
+        refused(ask, "42501", "SELECT * FROM nls.women LIMIT 5")
+        same(ask(women), [(4711,)])
+        ask("BEGIN")
+        ask("SAVEPOINT s")
+        refused(ask, "42501", "SELECT * FROM nls.women LIMIT 5")
+        if not has_savepoints_of_its_own:
+            refused(ask, "25P02", women)
+        ask("ROLLBACK TO SAVEPOINT s")
+        same(ask(women), [(4711,)])
+        ask("COMMIT")
+
+    @check("cancel")
+    def a_slow_statement_is_left():
+        ask = open_session()
+        ask("SET statement_timeout = 300")
+        refused(ask, "57014", SLOW)
+        ask("SET statement_timeout = 0")
+        same(ask(women), [(4711,)])
+
+    @check("pool")
+    def a_session_is_reset():
+        ask = open_session()
+        ask("SET application_name = 'lent'")
+        ask("DISCARD ALL")
+        assert str(ask("SHOW application_name")[0][0]) != "lent"
+        for statement in ["CLOSE ALL", "UNLISTEN *", "RESET ALL"]:
+            ask(statement)
+        same(ask(women), [(4711,)])
+
+    _checks[:] = _checks[own:] + _checks[:own]
+
+
+class State(Exception):
+    """A statement was refused with this SQLSTATE."""
 
 
 def run(only=os.environ.get("ONLY")):
     failed = 0
-    for function in _checks:
+    for function, items in _checks:
         if only and only not in function.__name__:
             continue
         started = time.monotonic()
         try:
             function()
             print(f"ok     {function.__name__} {time.monotonic() - started:.2f} s", flush=True)
+            if items:
+                print("does", *items, flush=True)
         except Exception:
             failed += 1
             print(f"FAILED {function.__name__}", flush=True)

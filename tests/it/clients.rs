@@ -6,6 +6,7 @@ pub mod install;
 mod run;
 mod stage;
 mod tokio_postgres;
+mod types;
 
 use install::Python;
 use run::run;
@@ -57,7 +58,7 @@ async fn pandas() {
 #[tokio::test(flavor = "multi_thread")]
 async fn psqlodbc() {
     let Some(driver) = install::psqlodbc().await else { return };
-    run("psqlodbc", "sh", &["tests/clients/psqlodbc/isql.sh".as_ref(), driver.as_os_str()], &[]).await;
+    run("isql", "sh", &["tests/clients/psqlodbc/isql.sh".as_ref(), driver.as_os_str()], &[]).await;
     let Some(Python(python)) = install::python("pyodbc", &["pyodbc"]).await else { return };
     let environment = [("PYTHONPATH", "tests/clients".as_ref()), ("DRIVER", driver.as_os_str())];
     run("psqlodbc", python, &["tests/clients/psqlodbc/test.py".as_ref()], &environment).await;
@@ -67,6 +68,23 @@ async fn psqlodbc() {
 async fn jdbc() {
     let Some(jar) = install::jdbc().await else { return };
     run("jdbc", "java", &["-cp".as_ref(), jar.as_os_str(), "tests/clients/jdbc/Clients.java".as_ref()], &[]).await;
+}
+
+/// Compiled for this test, from crates.io.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlx() {
+    let Some(program) = install::cargo("sqlx", "sqlx-client").await else { return };
+    run("sqlx", program, &[], &[]).await;
+}
+
+/// Without a browser, by the API that its pages use. Minutes to install, so that a variable asks for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn superset() {
+    if std::env::var_os("PGVEIL_TEST_SUPERSET").is_none() {
+        println!("skipped: PGVEIL_TEST_SUPERSET is not set");
+        return;
+    }
+    python("superset", &["apache-superset", "psycopg2-binary"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
         has(start);
     }
     assert!(lines.last().unwrap().contains("after this query 9"), "{lines:?}");
-    let wishes = Wishes { target_error: Some(TargetError::Absolute(50.0)), ..Wishes::default() };
+    let wishes = Wishes { target_error: Some(TargetError::Absolute(50.0).into()), ..Wishes::default() };
     let lines = explained(&veil, wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women").await;
     assert!(lines.contains(&"Settings: pgveil.target_error = 50".to_owned()), "{lines:?}");
     let public = explained(&veil, Wishes::default(), "EXPLAIN SELECT count(*) FROM nls.industries").await;

@@ -53,7 +53,7 @@ async fn connect(port: u16, role: &str) -> Result<tokio_postgres::Client, tokio_
     Ok(client)
 }
 
-fn serve(directory: &Path, server: &LocalPostgres, ports: (u16, u16)) -> Running {
+fn serve(directory: &Path, server: &LocalPostgres, shadow: Option<&LocalPostgres>, ports: (u16, u16)) -> Running {
     let file = |name: &str| directory.join(name).display().to_string();
     let child = Command::new(env!("CARGO_BIN_EXE_pgveil"))
         .args([
@@ -66,6 +66,7 @@ fn serve(directory: &Path, server: &LocalPostgres, ports: (u16, u16)) -> Running
             &format!("127.0.0.1:{}", ports.1),
         ])
         .env("DATABASE_URL", server.url())
+        .env("SHADOW_URL", shadow.map_or("", LocalPostgres::url))
         .env("PGVEIL_LEDGER", format!("sqlite://{}", file("ledger.db")))
         .env("NOTIFY_SOCKET", file("notify"))
         .env("PGVEIL_LOG_FORMAT", "json")
@@ -91,7 +92,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
     write(&policy);
     let ports = (free_port(), free_port());
-    let mut running = serve(&directory.0, &server, ports);
+    let mut running = serve(&directory.0, &server, None, ports);
     assert_eq!(told(&systemd), "READY=1");
 
     // A session that lives through both reloads.
@@ -158,4 +159,73 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     assert_eq!((said("the policy was reloaded"), said("the policy in force stays"), said("nonsense")), (2, 1, 1), "{log}");
     // No statement, in whole or in part.
     assert!(!log.contains("count("), "{log}");
+}
+
+/// The columns of a table that a client is shown.
+async fn columns(client: &tokio_postgres::Client, table: &str) -> usize {
+    let sql = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'nls' AND table_name = $1";
+    usize::try_from(client.query_one(sql, &[&table]).await.unwrap().get::<_, i64>(0)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
+    let started = || LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() });
+    let (server, shadow) = (started().await.unwrap(), started().await.unwrap());
+    let (owner, connection) = server.config().connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    load(&owner).await;
+    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())));
+    std::fs::create_dir(&directory.0).unwrap();
+    let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let policy = std::fs::read_to_string("policies/demo.yaml").unwrap().replace("\nprivacy:", "\nshadow:\n  url: ${SHADOW_URL}\n\nprivacy:");
+    assert!(policy.contains("SHADOW_URL"));
+    let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
+    write(&policy);
+    let ports = (free_port(), free_port());
+    let mut running = serve(&directory.0, &server, Some(&shadow), ports);
+    let log = || std::fs::read_to_string(directory.0.join("log")).unwrap();
+    assert_eq!(told(&systemd), "READY=1", "{}", log());
+    let analyst = connect(ports.0, "analyst").await.unwrap();
+    let before = columns(&analyst, "interviews").await;
+
+    // One column fewer, while questions come in: each is answered under one policy or the other.
+    let asking = tokio::spawn({
+        let client = connect(ports.0, "analyst").await.unwrap();
+        async move {
+            for year in 0..200 {
+                let sql = format!("SELECT industry, {year} FROM nls.industries ORDER BY industry LIMIT 3");
+                assert_eq!(client.query(&sql, &[]).await.unwrap().len(), 3);
+            }
+        }
+    });
+    let hidden: String = policy.lines().filter(|line| !line.trim_start().starts_with("metro:")).map(|line| format!("{line}\n")).collect();
+    write(&hidden);
+    let reload = |running: &Running| {
+        running.signal("-HUP");
+        assert_eq!((told(&systemd).as_str(), told(&systemd).as_str()), ("RELOADING=1", "READY=1"));
+    };
+    reload(&running);
+    asking.await.unwrap();
+    assert_eq!(columns(&analyst, "interviews").await, before - 1, "{}", log());
+    assert!(analyst.query("SELECT count(*) FROM nls.interviews WHERE metro = 1", &[]).await.is_err());
+    // A policy that does not hold leaves shadow and policy as they are.
+    write(&hidden.replace("version: 1", "version: 1\nnonsense: 1"));
+    reload(&running);
+    assert_eq!(columns(&analyst, "interviews").await, before - 1);
+
+    // The owner changes a table.
+    assert!(page(ports.1, "GET /readyz").await.ends_with("\r\n\r\nready\n"));
+    owner.batch_execute("ALTER TABLE nls.women ADD COLUMN remarks text").await.unwrap();
+    let ready = page(ports.1, "GET /readyz").await;
+    assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("the definition of nls.women has changed"), "{ready}");
+    assert!(page(ports.1, "GET /metrics").await.contains("pgveil_tables_changed 1"));
+    let refused = analyst.query("SELECT count(*) FROM nls.women WHERE birth_year > 1950", &[]).await.unwrap_err();
+    assert!(refused.as_db_error().unwrap().message().contains("has changed since the policy was loaded"), "{refused}");
+    write(&hidden);
+    reload(&running);
+    analyst.query("SELECT count(*) FROM nls.women WHERE birth_year > 1950", &[]).await.unwrap();
+    assert!(page(ports.1, "GET /readyz").await.ends_with("\r\n\r\nready\n"));
+    running.signal("-TERM");
+    assert!(running.0.wait().unwrap().success());
 }

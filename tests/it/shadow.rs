@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
 use pgveil::engine::{Argument, Asker, Description, Format};
-use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Privacy, Protection, Step, Table, Unit, Wishes};
+use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Step, Table, Unit, Wishes};
 use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
@@ -91,6 +91,7 @@ fn policy() -> Policy {
             connections_per_role: 4,
             connections_per_address: 4,
         },
+        previews: Previews::Refused,
         time_grain: None,
     }
 }

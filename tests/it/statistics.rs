@@ -30,6 +30,7 @@ async fn statistics_without_noise_equal_postgresql() {
         "SELECT count(DISTINCT industry_code), count(DISTINCT (industry_code, union_member)) FROM nls.interviews",
         "SELECT race, percentile_disc(0.5) WITHIN GROUP (ORDER BY years_of_school), mode() WITHIN GROUP (ORDER BY college_graduate) FROM nls.women GROUP BY race ORDER BY race",
         "SELECT percentile_disc(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY hourly_wage), percentile_disc(0.1) WITHIN GROUP (ORDER BY weeks_worked) FROM nls.interviews",
+        "SELECT percentile_disc(ARRAY[0.1, 0.25, 0.5, 0.75, 0.9]) WITHIN GROUP (ORDER BY years_of_school), percentile_disc(0.3) WITHIN GROUP (ORDER BY years_of_school) FROM nls.women",
         "SELECT coalesce(race, 'all'), grouping(race), count(*), round(avg(years_of_school), 6) FROM nls.women GROUP BY ROLLUP (race) ORDER BY 2, 1",
         "SELECT race, college_graduate, count(*) FROM nls.women GROUP BY GROUPING SETS ((race), (college_graduate), ()) HAVING count(*) > 0 ORDER BY 1, 2",
         "SELECT year, sum(hours_per_week) FROM nls.interviews GROUP BY CUBE (year) ORDER BY year",
@@ -74,6 +75,7 @@ async fn a_part_costs_no_more_than_the_statement_may() {
         "SELECT count(*), count(DISTINCT race), max(birth_year) FROM nls.women",
         "SELECT percentile_disc(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY birth_year) FROM nls.women",
         "SELECT mode() WITHIN GROUP (ORDER BY race) FROM nls.women GROUP BY ROLLUP (college_graduate)",
+        "SELECT percentile_cont(ARRAY[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) WITHIN GROUP (ORDER BY birth_year), min(birth_year) FROM nls.women GROUP BY race",
     ] {
         let spent = loss(sql).await;
         assert!(spent <= one * 1.000_001 && spent > one * 0.5, "{sql}: {spent}, a count {one}");

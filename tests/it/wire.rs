@@ -10,5 +10,6 @@ mod prepared;
 mod protocol;
 mod session;
 pub mod socket;
+mod states;
 mod storm;
 pub mod tls;

@@ -163,6 +163,18 @@ fn is_listable(column: &catalog::Column, place: Place, findings: &mut Findings) 
     true
 }
 
+/// The greatest magnitude of a numeric type that has one.
+fn most_of(data_type: &catalog::Type) -> Option<f64> {
+    let catalog::Type::Numeric(Some((precision, scale))) = data_type else { return None };
+    let scale = i32::from(*scale);
+    Some(10f64.powi(i32::from(*precision) - scale) - 10f64.powi(-scale))
+}
+
+fn magnitude(value: &Scalar) -> Option<f64> {
+    let Scalar::Decimal(text) = value else { return None };
+    text.parse().ok().map(f64::abs)
+}
+
 fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &At<Literal>, findings: &mut Findings) -> Option<Bounds> {
     if !scalar::is_ordered(&column.data_type) {
         findings.error(place, format!("column \"{}\" is {}; bounds are for numbers, dates and timestamps", column.name, column.data_type));
@@ -174,6 +186,17 @@ fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &A
     if scalar::compare(&bounds.lower, &bounds.upper) != Some(std::cmp::Ordering::Less) {
         findings.error(place, format!("bounds of column \"{}\": the lower bound must be below the upper bound", column.name));
         return None;
+    }
+    if let Some(most) = most_of(&column.data_type)
+        && [&bounds.lower, &bounds.upper].into_iter().filter_map(magnitude).any(|bound| bound > most)
+    {
+        findings.warning(
+            place,
+            format!(
+                "bounds of column \"{}\" reach past {most}, the most that {} can hold; narrower ones give less noise",
+                column.name, column.data_type
+            ),
+        );
     }
     Some(bounds)
 }

@@ -26,6 +26,17 @@ fn unit(file: &File, table: &Listed<'_>, listed: &[Listed<'_>], findings: &mut F
             (path, column.name.clone(), column.data_type.clone(), false)
         }
     };
+    if let Some(rows) = rows_per_unit
+        && rows.value == 1
+        && !is_primary_key
+        && !has_one_row(table, unit)
+    {
+        let name = table.name();
+        findings.warning(
+            rows.place,
+            format!("rows_per_unit is 1, but no key of {name} says that a unit has one row; where it has more they are scaled down to one, and sums and counts come out too low"),
+        );
+    }
     let rows_per_unit = match rows_per_unit {
         Some(rows) if is_primary_key && rows.value != 1 => {
             findings
@@ -45,6 +56,14 @@ fn unit(file: &File, table: &Listed<'_>, listed: &[Listed<'_>], findings: &mut F
         }
     };
     Some(Unit { path, column, data_type, is_primary_key, rows_per_unit })
+}
+
+/// A key keeps a unit, or what leads to it, to one row.
+fn has_one_row(table: &Listed<'_>, unit: &UnitRule) -> bool {
+    match unit {
+        UnitRule::Column(name) => table.relation.is_unique(&[name.value.as_str()]),
+        UnitRule::Path { steps, trusted: _ } => steps.iter().take(1).any(|step| table.relation.is_unique(&[step.value.column.as_str()])),
+    }
 }
 
 fn made(step: &PathStep) -> Step {

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::error::Findings;
 use super::super::tree::Node;
 use super::super::walk::{self, Environment, Fields};
-use super::super::{Privacy, Renew, Role, RoleReuse, WISHES, Wishes};
+use super::super::{Certificate, Privacy, Renew, Role, RoleReuse, WISHES, Wishes};
 use super::privacy;
 
 pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
@@ -47,6 +47,7 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
         None => Some(RoleReuse::Chosen),
         Some(node) => reuse(node, findings),
     };
+    let certificate = fields.optional("certificate").map_or(Some(Certificate::Optional), |node| certificate(node, findings));
     let wishes = fields.optional("settings").map_or_else(Wishes::default, |node| settings(node, &who, findings));
     fields.done(findings);
     if let Some((node, (_, Renew::Weekly | Renew::Monthly))) = budget {
@@ -63,7 +64,15 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
             format!("the budget of {who} is more than the owner's whole budget (privacy.budget), which covers every role together"),
         );
     }
-    Some(Role { name: name?.1.to_owned(), verifier: verifier?, budget: budget?.1.0, renew: budget?.1.1, reuse: reuse?, wishes })
+    Some(Role {
+        name: name?.1.to_owned(),
+        verifier: verifier?,
+        certificate: certificate?,
+        budget: budget?.1.0,
+        renew: budget?.1.1,
+        reuse: reuse?,
+        wishes,
+    })
 }
 
 /// What sessions of the role start with: `{epsilon: 0.5, keys: domain}`, each as after SET.
@@ -91,6 +100,21 @@ fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
             findings.error(
                 node.place,
                 "reuse must be always (the same question always gets the same answer) or chosen (the session's pgveil.reuse says)",
+            );
+            None
+        }
+    }
+}
+
+/// `certificate: optional` or `certificate: required`.
+fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
+    match walk::scalar(node, "certificate", "optional or required", findings)?.0 {
+        "optional" => Some(Certificate::Optional),
+        "required" => Some(Certificate::Required),
+        other => {
+            findings.error(
+                node.place,
+                format!("certificate must be optional or required (one made out to the role's name, beside the password), not \"{other}\""),
             );
             None
         }

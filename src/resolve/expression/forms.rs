@@ -242,7 +242,10 @@ impl Expressions<'_> {
                 let ast::ArrayElemTypeDef::SquareBracket(element, None) = element else { return Err(no_array()) };
                 let to = type_of(element)?;
                 let elements = match expr.as_ref() {
-                    ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), span: _ }) => written(text)
+                    ast::Expr::Value(ast::ValueWithSpan {
+                        value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text),
+                        span: _,
+                    }) => written(text)
                         .ok_or_else(no_array)?
                         .into_iter()
                         .map(|text| Expr::literal(text.map(Scalar::Text), if self.constants.is_utc { unknown() } else { unknown_abroad() }))

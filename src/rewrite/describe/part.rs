@@ -3,7 +3,7 @@
 use super::{Words, significant};
 use crate::mechanism::{Calibrated, Exponential};
 use crate::resolve::{Distinct, End, Expr};
-use crate::rewrite::{Candidates, Degree, PartKind, PartPlan, Subject, Target};
+use crate::rewrite::{Candidates, Degree, Halving, PartKind, PartPlan, Subject, Target};
 
 impl Words<'_> {
     pub(super) fn part(&self, part: &PartPlan, unit: &str) -> Vec<String> {
@@ -22,12 +22,16 @@ impl Words<'_> {
                 }
                 lines.extend(count_noise(part).map(|(name, noise)| format!("    {name}: {noise}")));
             }
-            (Subject::Value { value, candidates }, PartKind::Choice { draws, weight_max: _, row_weight: _ }) => {
+            (Subject::Value { value, candidates }, PartKind::Choice { draws, halving, weight_max: _, row_weight: _ }) => {
                 let known = match candidates {
                     Candidates::Grid(grid) => format!("{} grid points, {} apart", grid.points, grid.spacing()),
                     Candidates::Listed(values) => format!("{} listed values", values.len()),
                 };
                 lines.push(format!("  Part: a value of {}{filter} out of {known}; rows of one {unit} over the bound weigh less", self.value(value)));
+                if halving.is_some() {
+                    let fractions = part.question.fractions().len();
+                    lines.push(format!("    {fractions} ranks chosen together, the middle one first: {} draws a {unit}", Halving::levels(fractions)));
+                }
                 for (target, draw) in part.question.targets.iter().zip(draws) {
                     lines.push(format!("    {}: exponential mechanism, eta {:.4}, {}", wanted(target), eta(draw), error(part, target, draw)));
                 }
@@ -54,7 +58,7 @@ pub fn part_noise(part: &PartPlan, draws: &[usize]) -> String {
             ([(_, count), ..], []) => count.clone(),
             (both, _) => both.iter().map(|(name, noise)| format!("{name} {noise}")).collect::<Vec<_>>().join(", "),
         },
-        PartKind::Choice { draws: all, weight_max: _, row_weight: _ } => {
+        PartKind::Choice { draws: all, halving: _, weight_max: _, row_weight: _ } => {
             let one = |at: &usize| part.question.targets.get(*at).zip(all.get(*at));
             let each = draws.iter().filter_map(one).map(|(target, draw)| format!("{}, {}", wanted(target), error(part, target, draw)));
             each.collect::<Vec<_>>().join("; ")
@@ -86,17 +90,21 @@ fn eta(draw: &Exponential) -> f64 {
 
 /// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007, Theorem 6).
 fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
-    let (PartKind::Choice { draws: _, weight_max, row_weight }, Subject::Value { value: _, candidates }) = (&part.kind, &part.question.subject)
+    let (PartKind::Choice { draws: _, halving, weight_max, row_weight }, Subject::Value { value: _, candidates }) =
+        (&part.kind, &part.question.subject)
     else {
         return String::new();
     };
     let spread = target.spread() as f64 / target.ratio().1 as f64;
     let weights = spread * *weight_max as f64 * (20.0 * candidates.count() as f64).ln() / eta(draw);
-    // One row weighs this much.
+    // One row weighs this much. Chosen together, a rank is off by what it is within its part, and by what the parts' ends are, in each of which the chance of 1/20 is shared.
     let rows = weights / *row_weight as f64;
+    let levels = f64::from(Halving::levels(part.question.fractions().len()));
+    let pieces = |halving: &Halving| 20.0 * levels * (candidates.count() * halving.pieces) as f64;
+    let together = halving.as_ref().map(|halving| 2.0 * levels * *weight_max as f64 * pieces(halving).ln() / eta(draw) / *row_weight as f64);
     match target {
         Target::MostFrequent => format!("in 95 % of draws at most {} rows rarer than it", significant(rows)),
-        Target::Fraction(_) => format!("in 95 % of draws within {} ranks", significant(rows)),
+        Target::Fraction(_) => format!("in 95 % of draws within {} ranks", significant(together.unwrap_or(rows))),
         Target::End(_) => format!("in 95 % of draws within {} ranks of it", significant(2.0 * rows)),
     }
 }

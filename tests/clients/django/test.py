@@ -6,7 +6,7 @@ import io
 import django
 from django.conf import settings
 
-from checks import DATABASE, HOST, PASSWORD, USER, VEILED, check, run, same
+from checks import DATABASE, HOST, PASSWORD, USER, VEILED, State, check, run, same, standard
 
 settings.configure(
     DATABASES={
@@ -17,7 +17,7 @@ settings.configure(
             "USER": USER,
             "PASSWORD": PASSWORD,
             "NAME": DATABASE,
-            "OPTIONS": {"options": "-c search_path=nls"},
+            "OPTIONS": {"options": "-c search_path=nls", "sslmode": "require"},
         }
     },
     USE_TZ=True,
@@ -51,7 +51,7 @@ def the_introspection_is_postgresqls():
         same(connection.introspection.get_sequences(cursor, "women"), [])
 
 
-@check
+@check("tls", "scram", "text")
 def a_model_counts():
     from django.db import models
 
@@ -68,4 +68,33 @@ def a_model_counts():
     same(Women.objects.filter(race="other").count(), 57)
 
 
+def session(user=USER):
+    from django.db import DatabaseError, connection
+
+    connection.close()
+    connection.settings_dict["USER"] = user
+
+    def ask(sql):
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+                return [tuple(row) for row in cursor.fetchall()] if cursor.description else None
+        except DatabaseError as error:
+            raise State(error.__cause__.sqlstate) from None
+
+    return ask
+
+
+@check
+def a_time_zone_is_set_as_django_sets_it():
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        for zone in ["Europe/Berlin", "UTC"]:
+            cursor.execute(connection.ops.set_time_zone_sql(), [zone])
+            cursor.execute("SHOW TimeZone")
+            same(cursor.fetchone(), (zone,))
+
+
+standard(session)
 run()

@@ -14,11 +14,19 @@ public class Clients {
 
     static boolean failed = false;
 
+    /** What every client is to do, by the check that does it. */
+    static final Map<String, String> DOES = Map.of(
+        "connects with and without TLS", "tls scram", "metadata shows what the policy shows", "list describe",
+        "names, types and rows are PostgreSQL's", "text binary", "fetches in batches", "cursor", "a refused preview leaves the connection whole", "refused",
+        "transactions and savepoints", "transaction savepoint", "a working statement is cancelled", "cancel", "the same question ten times is one", "prepared",
+        "a session is reset", "pool");
+
     static void check(String name, Check body) {
         long started = System.nanoTime();
         try {
             body.run();
             System.out.printf("ok     %s %.2f s%n", name, (System.nanoTime() - started) / 1e9);
+            if (DOES.containsKey(name)) System.out.println("does " + DOES.get(name));
         } catch (Throwable error) {
             failed = true;
             System.out.println("FAILED " + name);
@@ -283,6 +291,51 @@ public class Clients {
                     }
                 }
                 same(both.get(0), both.get(1));
+            });
+            for (String mode : List.of("simple", "extended", "extendedForPrepared", "extendedCacheEverything")) {
+                check("the protocol's mode " + mode, () -> {
+                    try (Connection other = veiled("preferQueryMode=" + mode, "prepareThreshold=1"); PreparedStatement asked =
+                            other.prepareStatement("SELECT race, count(*) FROM nls.women WHERE birth_year > ? GROUP BY race ORDER BY race")) {
+                        for (int run = 0; run < 3; run++) {
+                            asked.setInt(1, 1945);
+                            same(rows(asked.executeQuery()).size(), 3);
+                        }
+                    }
+                });
+            }
+            for (String way : List.of("always", "never", "conservative")) {
+                check("autosave " + way, () -> {
+                    try (Connection other = veiled("autosave=" + way)) {
+                        other.setAutoCommit(false);
+                        same(one(other, WOMEN), 4711L);
+                        refused("42501", () -> one(other, "SELECT * FROM nls.women LIMIT 5"));
+                        // With a savepoint before each statement the transaction outlives the refusal.
+                        if (way.equals("always")) same(one(other, WOMEN), 4711L);
+                        else refused("25P02", () -> one(other, WOMEN));
+                        other.rollback();
+                        same(one(other, WOMEN), 4711L);
+                        other.commit();
+                    }
+                });
+            }
+            check("the same question ten times is one", () -> {
+                // A role that no other client has, so that its account tells of this alone.
+                try (Connection poor = veiled("user=" + System.getenv("POOR")); PreparedStatement asked =
+                        poor.prepareStatement("SELECT count(*) FROM nls.women WHERE birth_year > ? AND race <> 'x'")) {
+                    asked.setInt(1, 1942);
+                    List<List<Object>> first = rows(asked.executeQuery());
+                    String spent = strings(poor.createStatement().executeQuery("SELECT mu_spent::text FROM pgveil.budget"), "mu_spent").get(0);
+                    for (int run = 0; run < 10; run++) same(rows(asked.executeQuery()), first);
+                    same(strings(poor.createStatement().executeQuery("SELECT mu_spent::text FROM pgveil.budget"), "mu_spent").get(0), spent);
+                }
+            });
+            check("a session is reset", () -> {
+                try (Connection other = veiled(); Statement statement = other.createStatement()) {
+                    statement.execute("SET application_name = 'lent'");
+                    statement.execute("DISCARD ALL");
+                    same(one(other, WOMEN), 4711L);
+                    sure(other.isValid(2), "isValid");
+                }
             });
             check("metadata shows what the policy shows", () -> {
                 DatabaseMetaData meta = connection.getMetaData();

@@ -1,6 +1,6 @@
 // node-pg against pgveil.
 const assert = require("node:assert");
-const { Client } = require("pg");
+const { Client, Pool } = require("pg");
 const Cursor = require("pg-cursor");
 
 const WOMEN = "SELECT count(*) FROM nls.women";
@@ -75,6 +75,49 @@ const checks = {
         assert.strictEqual((await client.query("SELECT 1 AS one")).rows[0].one, 1);
         await client.end();
     },
+    async asks_ten_times_and_pays_once() {
+        const client = await open(veiled);
+        const heard = [];
+        client.on("notice", (notice) => heard.push(notice.message));
+        const query = { name: "again", text: "SELECT race, count(*) FROM nls.women WHERE birth_year > $1 AND race <> 'x' GROUP BY race ORDER BY race", values: [1942] };
+        const first = (await client.query(query)).rows;
+        for (let run = 0; run < 10; run++) assert.deepStrictEqual((await client.query(query)).rows, first);
+        assert(heard.filter((text) => text.includes("privacy cost") && !text.includes("nothing")).length <= 1, heard);
+        await client.end();
+    },
+    async lists_and_describes() {
+        const client = await open(veiled);
+        const tables = await client.query("SELECT table_name FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1", ["nls"]);
+        assert.deepStrictEqual(tables.rows.map((row) => row.table_name), ["industries", "interviews", "occupations", "women"]);
+        const columns = await client.query("SELECT column_name FROM information_schema.columns WHERE table_name = $1 ORDER BY ordinal_position", ["women"]);
+        assert.strictEqual(columns.rows[0].column_name, "woman_id");
+        await client.end();
+    },
+    async keeps_a_transaction_by_savepoints() {
+        const client = await open(veiled);
+        await client.query("BEGIN");
+        await client.query("SAVEPOINT s");
+        await refused("42501", client.query("SELECT * FROM nls.women LIMIT 5"));
+        await client.query("ROLLBACK TO s");
+        assert.strictEqual((await client.query(WOMEN)).rows[0].count, "4711");
+        assert.strictEqual((await client.query("COMMIT")).command, "COMMIT");
+        await client.end();
+    },
+    async lends_from_a_pool() {
+        const pool = new Pool({ ...veiled, max: 2 });
+        const counts = await Promise.all([1, 2, 3, 4, 5].map(async () => {
+            const client = await pool.connect();
+            try {
+                await client.query("SET application_name = 'lent'");
+                await client.query("DISCARD ALL");
+                return (await client.query(WOMEN)).rows[0].count;
+            } finally {
+                client.release();
+            }
+        }));
+        assert.deepStrictEqual(counts, Array(5).fill("4711"));
+        await pool.end();
+    },
     async exhausts_its_budget() {
         const client = await open({ ...veiled, user: process.env.POOR });
         const spend = async () => { for (let asked = 0; asked < 50; asked++) await client.query(`${WOMEN} WHERE birth_year > ${asked}`); };
@@ -84,6 +127,12 @@ const checks = {
     },
 };
 
+// What every client is to do, by the check that does it.
+const does = {
+    connects: "tls scram", answers_as_postgresql: "text", reads_by_cursor: "cursor", refuses_and_goes_on: "refused transaction cancel",
+    asks_ten_times_and_pays_once: "prepared", lists_and_describes: "list describe", keeps_a_transaction_by_savepoints: "savepoint", lends_from_a_pool: "pool",
+};
+
 (async () => {
     let failed = false;
     for (const [name, check] of Object.entries(checks)) {
@@ -91,6 +140,7 @@ const checks = {
         try {
             await check();
             console.log(`ok     ${name} ${(Date.now() - started) / 1000} s`);
+            if (does[name]) console.log("does", does[name]);
         } catch (error) {
             failed = true;
             console.log(`FAILED ${name}`, error);

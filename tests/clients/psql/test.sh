@@ -34,6 +34,19 @@ equal() {
 step "TLS" "$veiled sslmode=require" '\conninfo' 'SSL connection (protocol: TLSv1.3'
 step "TLS with channel binding" "$veiled sslmode=require channel_binding=require" 'SELECT 1 AS one;' '   1'
 step "no TLS" "$veiled sslmode=disable" 'SELECT 1 AS one;' '   1' '(1 row)'
+step "prepared, ten times, paid once" "$veiled user=$POOR" 'PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race;
+EXECUTE again(1949);
+SELECT mu_spent AS before FROM pgveil.budget \gset
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+EXECUTE again(1949);
+SELECT CASE WHEN mu_spent = :before THEN $$paid once$$ END FROM pgveil.budget;' 'paid once'
 step "wrong password" "$veiled password=wrong sslmode=require" '' 'FATAL:  password authentication failed for user "analyst"'
 step "unknown user" "$veiled user=nobody sslmode=require" '' 'FATAL:  password authentication failed for user "nobody"'
 step "unknown database" "$veiled dbname=elsewhere" '' 'FATAL:  database "elsewhere" does not exist'
@@ -142,4 +155,11 @@ echo "metadata commands, for the record:"
 for command in '\d' '\dt nls.*' '\l' '\dn' '\du' '\d nls.women' '\df' '\dx' 'SELECT 1 \gdesc'; do
     echo "       $command: $(printf '%s\n' "$command" | "$psql" -X "$veiled" 2>&1 | head -1)"
 done
+step "a cursor in batches" "$veiled" '\set FETCH_COUNT 7
+SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year;' ' 1968 |' ' 1988 |' '(15 rows)'
+step "a session is reset" "$veiled" "SET application_name = 'lent';
+DISCARD ALL;
+SHOW application_name;" 'DISCARD ALL' ' application_name'
+# What every client is to do: each item has a step above.
+[ $failed = 0 ] && echo "does tls scram list describe text prepared cursor refused transaction savepoint cancel pool"
 exit $failed

@@ -4,7 +4,7 @@ import os
 
 import pyodbc
 
-from checks import DATABASE, HOST, PASSWORD, USER, VEILED, check, run, same
+from checks import DATABASE, HOST, PASSWORD, USER, VEILED, State, check, run, same, standard
 
 WOMEN = "SELECT count(*) FROM nls.women"
 
@@ -14,10 +14,10 @@ def veiled(**options):
     return pyodbc.connect(";".join(f"{name}={value}" for name, value in options.items()), autocommit=True)
 
 
-WAYS = [dict(UseServerSidePrepare=prepare, UseDeclareFetch=0) for prepare in (0, 1)]
+WAYS = [dict(UseServerSidePrepare=prepare, UseDeclareFetch=declare, Fetch=2) for prepare in (0, 1) for declare in (0, 1)]
 
 
-@check
+@check("tls", "scram", "text")
 def answers():
     for way in WAYS:
         connection = veiled(**way)
@@ -51,4 +51,21 @@ def a_refused_preview_leaves_the_connection_whole():
     same(connection.execute(WOMEN).fetchval(), 4711)
 
 
+def session(user=USER):
+    connection = veiled(UID=user)
+
+    def ask(sql):
+        cursor = connection.cursor()
+        try:
+            cursor.execute(sql)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else None
+        except pyodbc.Error as error:
+            raise State(error.args[0]) from None
+        finally:
+            cursor.close()
+
+    return ask
+
+
+standard(session, has_savepoints_of_its_own=True)
 run()

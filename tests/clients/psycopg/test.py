@@ -8,7 +8,7 @@ import time
 import psycopg
 from psycopg import errors
 
-from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, POOR, SLOW, USER, VEILED, check, close, run, same
+from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, POOR, SLOW, USER, VEILED, State, check, close, run, same, standard
 
 WOMEN = "SELECT count(*) FROM nls.women"
 
@@ -31,7 +31,7 @@ def refused(error, connection, sql, *arguments, **options):
     raise AssertionError(f"{sql} was not refused")
 
 
-@check
+@check("tls", "scram")
 def connects_with_and_without_tls():
     for mode, tls in [("require", True), ("disable", False), ("prefer", True)]:
         with veiled(sslmode=mode) as connection:
@@ -86,7 +86,7 @@ def names_types_and_rows_are_postgresqls():
                     same(mine.statusmessage, theirs.statusmessage, sql)
 
 
-@check
+@check("text", "binary")
 def binds_parameters_of_many_types_in_text_and_binary():
     cases = [
         ("SELECT count(*) FROM nls.women WHERE birth_year >= %s", [1948]),
@@ -433,4 +433,19 @@ def sql_prepares_and_executes():
         connection.execute("DEALLOCATE p")
 
 
+def session(user=USER):
+    connection = veiled(user=user)
+
+    def ask(sql):
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+                return [tuple(row) for row in cursor.fetchall()] if cursor.description else None
+        except psycopg.Error as error:
+            raise State(error.sqlstate) from None
+
+    return ask
+
+
+standard(session)
 run()

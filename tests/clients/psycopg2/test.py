@@ -7,7 +7,7 @@ import io
 import psycopg2
 from psycopg2 import errors
 
-from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, POOR, SLOW, USER, VEILED, check, close, run, same
+from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, POOR, SLOW, USER, VEILED, State, check, close, run, same, standard
 
 WOMEN = "SELECT count(*) FROM nls.women"
 
@@ -32,7 +32,7 @@ def refused(error, connection, sql):
     raise AssertionError(f"{sql} was not refused")
 
 
-@check
+@check("tls", "scram")
 def connects():
     for mode in ["require", "disable"]:
         same(ask(veiled(sslmode=mode), "SELECT 1"), [(1,)])
@@ -45,7 +45,7 @@ def connects():
         raise AssertionError(f"{changed} was let in")
 
 
-@check
+@check("text")
 def names_types_and_rows_are_postgresqls():
     mine = veiled()
     theirs = psycopg2.connect(host=HOST, port=DIRECT, user="postgres", dbname=DATABASE)
@@ -122,4 +122,19 @@ def an_exhausted_budget():
     same(ask(connection, "SELECT 1"), [(1,)])
 
 
+def session(user=USER):
+    connection = veiled(user=user)
+
+    def ask(sql):
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+                return [tuple(row) for row in cursor.fetchall()] if cursor.description else None
+        except psycopg2.Error as error:
+            raise State(error.pgcode) from None
+
+    return ask
+
+
+standard(session)
 run()

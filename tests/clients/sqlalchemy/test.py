@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from checks import DATABASE, HOST, PASSWORD, POOR, USER, VEILED, check, run, same
+from checks import DATABASE, HOST, PASSWORD, POOR, USER, VEILED, State, check, run, same, standard
 
 women = sa.table("women", *map(sa.column, ["woman_id", "race", "birth_year"]), schema="nls")
 
@@ -12,7 +12,7 @@ def engine(user=USER, **options):
     return sa.create_engine(sa.URL.create("postgresql+psycopg", user, PASSWORD, HOST, VEILED, DATABASE, {"sslmode": "require"}), **options)
 
 
-@check
+@check("tls", "scram")
 def connects_and_learns_the_dialect():
     with engine().connect() as connection:
         same(connection.scalar(sa.select(1)), 1)
@@ -21,7 +21,7 @@ def connects_and_learns_the_dialect():
         same(connection.get_isolation_level(), "READ COMMITTED")
 
 
-@check
+@check("text")
 def aggregates_with_parameters():
     sql = sa.select(women.c.race, sa.func.count().label("n")).where(women.c.birth_year >= 1941).group_by(women.c.race).order_by(sa.desc("n"))
     with engine(pool_pre_ping=True).connect() as connection:
@@ -90,4 +90,18 @@ def an_exhausted_budget():
         same(connection.scalar(sa.select(1)), 1)
 
 
+def session(user=USER):
+    connection = engine(user, isolation_level="AUTOCOMMIT").connect()
+
+    def ask(sql):
+        try:
+            result = connection.exec_driver_sql(sql)
+            return [tuple(row) for row in result] if result.returns_rows else None
+        except exc.DBAPIError as error:
+            raise State(error.orig.sqlstate) from None
+
+    return ask
+
+
+standard(session)
 run()

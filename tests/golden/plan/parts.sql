@@ -5,4 +5,5 @@ SELECT min(birth_year), max(birth_year) FROM nls.women;
 SELECT race, mode() WITHIN GROUP (ORDER BY years_of_school) FROM nls.women GROUP BY race
 ;
 SELECT race, sum(DISTINCT birth_year), count(DISTINCT birth_year), stddev(DISTINCT birth_year) FROM nls.women GROUP BY race;
-SELECT avg(DISTINCT hours_per_week) FILTER (WHERE union_member = 1) FROM nls.interviews
+SELECT avg(DISTINCT hours_per_week) FILTER (WHERE union_member = 1) FROM nls.interviews;
+SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY years_of_school) FROM nls.women

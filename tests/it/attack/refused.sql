@@ -83,7 +83,8 @@ SELECT count(*) FROM nls.women a FULL JOIN nls.women b ON a.woman_id = b.woman_i
 SELECT count(*) FROM nls.industries n LEFT JOIN nls.interviews i USING (industry_code)
 -- functions that read more than their arguments
 SELECT count(*), query_to_xml('select * from nls.women', true, false, '') FROM nls.women
-SELECT set_config('search_path', 'nls', false)
+SELECT set_config('search_path', 'nls', false) FROM nls.women
+SELECT set_config('role', 'postgres', false)
 SELECT current_setting('data_directory')
 SELECT current_setting('hba_file', false), version()
 SELECT set_config('role', 'postgres', false), current_schema()

@@ -111,7 +111,7 @@ async fn catalogs_tell_of_the_client_and_of_nothing_inside() {
         ("SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' ORDER BY 1", vec!["information_schema", "pgveil", "public", "sales"]),
         (
             "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'sales' AND relkind = 'r' ORDER BY 1",
-            vec!["customers", "order_items", "orders", "products"],
+            vec!["customers", "order_items", "orders", "products", "regions"],
         ),
         (
             "SELECT column_name FROM information_schema.columns WHERE table_name = 'customers' ORDER BY ordinal_position",
@@ -124,7 +124,13 @@ async fn catalogs_tell_of_the_client_and_of_nothing_inside() {
             vec!["∅|∅"],
         ),
         ("SELECT to_regclass('payroll.salaries'), to_regclass('sales.secret_offers'), to_regclass('sales.orders')", vec!["∅|∅|sales.orders"]),
-        ("SELECT count(*) FROM information_schema.table_constraints WHERE constraint_type = 'FOREIGN KEY'", vec!["3"]),
+        ("SELECT count(*) FROM information_schema.table_constraints WHERE constraint_type = 'FOREIGN KEY'", vec!["4"]),
+        // The key of a public table, whose rows are here in any order.
+        (
+            "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'sales.regions'::regclass AND contype = 'f'",
+            vec!["FOREIGN KEY (parent) REFERENCES sales.regions(region)"],
+        ),
+        ("SELECT a.region, b.region FROM sales.regions a JOIN sales.regions b ON a.parent = b.region ORDER BY 1", vec!["1|2", "3|1"]),
         ("SELECT current_setting('jit') IN ('on', 'off'), set_config('jit', 'off', false)", vec!["t|off"]),
         ("SELECT current_setting('no.such', true)", vec!["∅"]),
         ("SELECT current_setting('data_' || 'directory'), current_setting('ji' || 't') IN ('on', 'off')", vec!["∅|t"]),

@@ -23,6 +23,7 @@ const SHOWN: &str = "
         amount numeric(10,2), ordered_at timestamp with time zone, paid boolean);
     CREATE TABLE sales.order_items (order_id bigint NOT NULL REFERENCES sales.orders, product_id integer NOT NULL REFERENCES sales.products,
         quantity integer, PRIMARY KEY (order_id, product_id));
+    CREATE TABLE sales.regions (region integer PRIMARY KEY, parent integer REFERENCES sales.regions);
 ";
 
 /// What it does not show.
@@ -34,6 +35,7 @@ const HIDDEN: &str = "
     COMMENT ON TABLE sales.orders IS 'told to nobody';
     INSERT INTO sales.customers SELECT n, 'c' || n, 'de', n || '@x', '2020-01-01', 'DE' || n FROM generate_series(1, 3000) n;
     INSERT INTO sales.orders SELECT n, n, 'open', n, now(), true FROM generate_series(1, 3000) n;
+    INSERT INTO sales.regions VALUES (2, NULL), (1, 2), (3, 1);
     ANALYZE;
 ";
 

@@ -71,6 +71,16 @@ pub async fn node(name: &str, packages: &[&str]) -> Option<PathBuf> {
     Some(directory.join("node_modules"))
 }
 
+/// The program of a crate in tests/clients, with its dependencies from crates.io.
+pub async fn cargo(name: &str, program: &str) -> Option<PathBuf> {
+    let target = cache(&format!("cargo-{name}"));
+    let manifest = format!("tests/clients/{name}/Cargo.toml");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--manifest-path", &manifest, "--target-dir"]).arg(&target);
+    let built = succeeds(&mut build).await;
+    if built { Some(target.join("debug").join(program)) } else { skipped(name) }
+}
+
 async fn apt(what: &str, packages: &[&str], find: impl Fn() -> Option<PathBuf>) -> Option<PathBuf> {
     let _one = APT.lock().await;
     if let Some(found) = find() {

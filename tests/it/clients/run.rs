@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use super::stage::{self, Stage};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs the script of one client on the shared stage.
 ///
@@ -36,9 +36,48 @@ pub async fn run(client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr],
     let file = std::fs::File::create(&said).unwrap();
     command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).kill_on_drop(true);
     let ended = tokio::time::timeout(PATIENCE, command.status()).await;
-    print!("{}", String::from_utf8_lossy(&std::fs::read(&said).unwrap()));
+    let said = String::from_utf8_lossy(&std::fs::read(&said).unwrap()).into_owned();
+    print!("{said}");
     println!("{client} ran {:.1} s", started.elapsed().as_secs_f64());
     assert!(ended.expect("the client came to no end").unwrap().success(), "the script of {client} failed");
+    tell_what_it_did(client, &said);
+}
+
+/// What every client is to do.
+const ITEMS: [&str; 13] =
+    ["tls", "scram", "list", "describe", "text", "binary", "prepared", "cursor", "refused", "transaction", "savepoint", "cancel", "pool"];
+
+/// What a client has no way to do, or leaves to another client of the table.
+fn has_not(client: &str) -> &'static [&'static str] {
+    match client {
+        // The simple protocol alone.
+        "psycopg2" | "psql" => &["binary"],
+        // They stand on psycopg 3.
+        "sqlalchemy" | "django" | "pandas" => &["binary"],
+        // Values are text in this driver.
+        "psqlodbc" | "node" => &["binary"],
+        _ => &[],
+    }
+}
+
+/// A row of the table of items and clients. Scripts say `does <items>` once a check of these has passed.
+///
+/// # Panics
+/// Where the client has not done an item that it could do.
+pub fn tell_what_it_did(client: &str, said: &str) {
+    // These ask for one thing each.
+    if ["pgbench", "superset", "isql"].contains(&client) {
+        return;
+    }
+    let done: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("does ")).flat_map(str::split_whitespace).collect();
+    let cell = |item: &&str| match (done.contains(item), has_not(client).contains(item)) {
+        (true, _) => format!("{item} yes"),
+        (false, true) => format!("{item} -"),
+        (false, false) => format!("{item} NO"),
+    };
+    let row: Vec<String> = ITEMS.iter().map(cell).collect();
+    println!("{client}: {}", row.join(", "));
+    assert!(!row.iter().any(|cell| cell.ends_with(" NO")), "{client} has not done everything: {}", row.join(", "));
 }
 
 /// A home of its own: no startup file, key or certificate of the caller.

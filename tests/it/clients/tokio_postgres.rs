@@ -72,6 +72,9 @@ async fn tokio_postgres() {
     assert_eq!(state(analyst.clone().dbname("elsewhere").connect(NoTls)).await, SqlState::INVALID_CATALOG_NAME);
 
     let (mut client, mut notices) = plain(&analyst).await;
+    let tables = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1";
+    let tables: Vec<String> = client.query(tables, &[&"nls"]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(tables, ["industries", "interviews", "occupations", "women"]);
     let statement = client.prepare("SELECT race, count(*), avg(age)::float8, count(*) > 1 FROM nls.women JOIN nls.interviews USING (woman_id) WHERE year < $1 AND race <> $2 GROUP BY race").await.unwrap();
     assert_eq!(statement.params(), [Type::INT2, Type::TEXT]);
     let types: Vec<_> = statement.columns().iter().map(|c| (c.name().to_owned(), c.type_().clone())).collect();
@@ -95,6 +98,12 @@ async fn tokio_postgres() {
     assert_eq!(state(transaction.query("SELECT * FROM nls.women LIMIT 5", &[])).await, SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(state(transaction.query("SELECT 1", &[])).await, SqlState::IN_FAILED_SQL_TRANSACTION);
     transaction.rollback().await.unwrap();
+    let mut transaction = client.transaction().await.unwrap();
+    let savepoint = transaction.savepoint("s").await.unwrap();
+    assert_eq!(state(savepoint.query("SELECT * FROM nls.women", &[])).await, SqlState::INSUFFICIENT_PRIVILEGE);
+    savepoint.rollback().await.unwrap();
+    assert_eq!(transaction.query_one(WOMEN, &[]).await.unwrap().get::<_, i64>(0), 4711);
+    transaction.commit().await.unwrap();
 
     let token = client.cancel_token();
     let cancel = async {
@@ -108,6 +117,11 @@ async fn tokio_postgres() {
     // Pipelined: both are sent before either is answered.
     let (one, two) = tokio::join!(client.query_one("SELECT 1::int8", &[]), client.query_one(WOMEN, &[]));
     assert_eq!((one.unwrap().get::<_, i64>(0), two.unwrap().get::<_, i64>(0)), (1, 4711));
+
+    // What a pool sends between two users.
+    client.batch_execute("SET application_name = 'lent'; DISCARD ALL").await.unwrap();
+    assert_eq!(client.query_one("SHOW application_name", &[]).await.unwrap().get::<_, String>(0), "");
+    super::run::tell_what_it_did("tokio", "does tls scram list describe text binary prepared cursor refused transaction savepoint cancel pool");
 
     let (client, _notices) = plain(&config(&stage, &poor("tokio"))).await;
     let spend = async {

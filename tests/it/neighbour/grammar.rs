@@ -354,7 +354,7 @@ impl Grammar<'_> {
             15 => format!("count(DISTINCT ({}, {}))", self.distinct(), self.distinct()),
             16 => format!("{}({})", self.random.pick(&["min", "max"]), self.ordered()),
             17 => {
-                let fraction = self.random.pick(&["0.5", "0.25", "0.9", "0.123456", "ARRAY[0.1, 0.5, 0.75]"]);
+                let fraction = self.random.pick(&["0.5", "0.25", "0.9", "0.123456", "ARRAY[0.1, 0.5, 0.75]", "ARRAY[0, 0.2, 0.45, 0.7, 1]"]);
                 let name = self.random.pick(&["percentile_cont", "percentile_disc"]);
                 let value = if name == "percentile_cont" { self.bounded() } else { self.ordered() };
                 format!("{name}({fraction}) WITHIN GROUP (ORDER BY {value}{})", self.random.pick(&["", "", " DESC"]))

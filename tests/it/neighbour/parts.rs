@@ -2,7 +2,7 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 use pgveil::mechanism::{Accounting, Exponential, Noise};
-use pgveil::rewrite::{PartKind, PartPlan, ReleasePlan, Target};
+use pgveil::rewrite::{Halving, PartKind, PartPlan, ReleasePlan, Target};
 
 use super::bound::scaled_by;
 use super::world::{Groups, HEAVY, Missing, World};
@@ -31,11 +31,19 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
             }
             calibrated.iter().zip(weights).try_for_each(|(c, weight)| scaled_by(&part.loss, clip, weight, c.noise, c.refine))
         }
-        PartKind::Choice { draws, weight_max, row_weight } => {
+        PartKind::Choice { draws, halving, weight_max, row_weight } => {
             if draws.len() != part.question.targets.len() || *row_weight == 0 {
                 return faulty("not a draw for each target");
             }
             let mut epsilon = 0;
+            // Fractions that are chosen together meet a unit once a level.
+            let fractions = part.question.fractions().len();
+            if let Some(halving) = halving {
+                if halving.weight_max < *weight_max || !halving.pieces.is_power_of_two() || 1 << Halving::levels(fractions) <= fractions {
+                    return faulty("too few levels or too narrow a width");
+                }
+                epsilon += (u128::from(halving.eta) << 30) * u128::from(Halving::levels(fractions));
+            }
             for (draw, target) in draws.iter().zip(&part.question.targets) {
                 // Twice the larger side of a rank's fraction; twice for an end; once for the most frequent; in units of 1/b.
                 let spread = match target {
@@ -49,7 +57,9 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
                 if draw.width < BigUint::from(*weight_max) * spread {
                     return faulty("too narrow a width");
                 }
-                epsilon += u128::from(draw.eta) << 30;
+                if halving.is_none() || !matches!(target, Target::Fraction(_)) {
+                    epsilon += u128::from(draw.eta) << 30;
+                }
             }
             if part.loss.epsilon.is_none_or(|e| e.0 < epsilon) { faulty("too small an epsilon") } else { Ok(()) }
         }
@@ -81,7 +91,7 @@ pub fn within(part: &PartPlan, whole: &Groups, rest: &Groups) -> Result<(), Stri
     let (squared, limit) = match &part.kind {
         PartKind::Count { calibrated, weights: _, clip } if matches!(calibrated[0].noise, Noise::Gaussian { .. }) => (true, clip * clip),
         PartKind::Count { calibrated: _, weights: _, clip } => (false, clip.clone()),
-        PartKind::Choice { draws: _, weight_max, row_weight: _ } => (false, BigUint::from(*weight_max)),
+        PartKind::Choice { draws: _, halving: _, weight_max, row_weight: _ } => (false, BigUint::from(*weight_max)),
     };
     let weights = match &part.kind {
         PartKind::Count { calibrated: _, weights, clip: _ } => weights.clone(),
@@ -156,19 +166,40 @@ async fn narrow_choices_are_caught() {
         let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
         let [part] = plan.releases()[0].parts() else { panic!("one part: {query}") };
         assert!(noise_hides(part).is_ok());
-        let PartKind::Choice { draws, weight_max, row_weight } = part.kind.clone() else { panic!("a choice: {query}") };
+        let PartKind::Choice { draws, halving, weight_max, row_weight } = part.kind.clone() else { panic!("a choice: {query}") };
         let narrow = draws.iter().map(|draw| Exponential { eta: draw.eta, width: &draw.width / 2u8 }).collect();
         let eager = draws.iter().map(|draw| Exponential { eta: 2 * draw.eta, width: draw.width.clone() }).collect();
         let kinds = [
-            PartKind::Choice { draws: narrow, weight_max, row_weight },
-            PartKind::Choice { draws: eager, weight_max, row_weight },
-            PartKind::Choice { draws: draws.clone(), weight_max: 2 * weight_max, row_weight },
-            PartKind::Choice { draws: draws[1..].to_vec(), weight_max, row_weight },
+            PartKind::Choice { draws: narrow, halving: halving.clone(), weight_max, row_weight },
+            PartKind::Choice { draws: eager, halving: halving.clone(), weight_max, row_weight },
+            PartKind::Choice { draws: draws.clone(), halving: halving.clone(), weight_max: 2 * weight_max, row_weight },
+            PartKind::Choice { draws: draws[1..].to_vec(), halving: halving.clone(), weight_max, row_weight },
         ];
         for kind in kinds {
             let mut mutant = part.clone();
             mutant.kind = kind;
             assert!(noise_hides(&mutant).is_err(), "{query}: {mutant:?} survives");
         }
+    }
+}
+
+/// Fractions that are chosen together: twice the strength for the same charge, half the weight of a unit, and pieces that are no power of two are caught.
+#[tokio::test(flavor = "multi_thread")]
+async fn cheap_halvings_are_caught() {
+    let world = World::new().await;
+    let query = "SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY i4) FROM visits";
+    let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
+    let [part] = plan.releases()[0].parts() else { panic!("one part: {query}") };
+    assert!(noise_hides(part).is_ok());
+    let PartKind::Choice { draws, halving: Some(halving), weight_max, row_weight } = part.kind.clone() else { panic!("chosen together: {query}") };
+    let mutants = [
+        Halving { eta: 2 * halving.eta, ..halving.clone() },
+        Halving { weight_max: halving.weight_max / 2, ..halving.clone() },
+        Halving { pieces: halving.pieces + 1, ..halving },
+    ];
+    for halving in mutants {
+        let mut mutant = part.clone();
+        mutant.kind = PartKind::Choice { draws: draws.clone(), halving: Some(halving), weight_max, row_weight };
+        assert!(noise_hides(&mutant).is_err(), "{mutant:?} survives");
     }
 }

@@ -108,7 +108,10 @@ impl World {
         let most = |random: &mut Random| random.once_in(4).then(|| [1, 2, 3, 7][random.below(4)]);
         let (groups_per_unit, rows_per_unit) = (most(random), most(random));
         let keys = if random.once_in(8) { KeyChoice::Threshold } else { KeyChoice::Auto };
-        let wishes = Wishes { groups_per_unit, rows_per_unit, keys, ..Wishes::default() };
+        let mut wishes = Wishes { groups_per_unit, rows_per_unit, keys, ..Wishes::default() };
+        if random.once_in(6) {
+            wishes.set("pgveil.target_error", "3000, 50000, 7000%, 1000000%").map_err(|r| format!("{r:?}"))?;
+        }
         self.plan_wished(sql, accounting, [1.0, 0.1, 0.01, 5.0][random.below(4)], wishes)
     }
 

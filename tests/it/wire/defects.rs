@@ -241,6 +241,18 @@ async fn defect_15_shutdown_ends_idle_sessions_and_lets_statements_finish() {
     tokio::time::timeout(Duration::from_secs(3), running.server).await.unwrap().unwrap().unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn defect_15_a_statement_without_end_is_given_up_at_the_deadline() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    socket.send(&query("SELECT slow")).await;
+    until(|| running.service.answers() == 1).await;
+    running.shutdown.cancel();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), running.server).await;
+    assert!(ended.is_ok_and(|served| served.unwrap().is_ok()), "the server did not end");
+    assert_eq!(socket.fatal().await.field(b'C'), "57P01");
+}
+
 #[tokio::test]
 async fn defect_16_fields_that_clients_rely_on_are_sent() {
     let running = start().await;

@@ -1,6 +1,6 @@
 //! A service that answers by keywords in the statement and counts what it is asked.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Meter, Places, Service};
 use pgveil::error::Error;
 use pgveil::parse::Query;
-use pgveil::policy::{Notices, Wishes};
+use pgveil::policy::{Certificate, Notices, Wishes};
 use pgveil::refusal::Refusal;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,8 @@ pub struct Double {
     pub connections: AtomicU32,
     pub per_role: AtomicU32,
     pub per_address: AtomicU32,
+    /// Whether roles need a certificate.
+    pub certificates: AtomicBool,
     pub meter: Arc<Meter>,
     /// Calls of `answer`, those that have ended, and those that ended by their token.
     pub answers: AtomicUsize,
@@ -108,6 +110,10 @@ impl Service for Double {
 
     fn wishes(&self, _: &str) -> Wishes {
         Wishes { groups_per_unit: Some(7), ..Wishes::default() }
+    }
+
+    fn certificate(&self, _: &str) -> Certificate {
+        if self.certificates.load(Ordering::SeqCst) { Certificate::Required } else { Certificate::Optional }
     }
 
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal> {
@@ -201,6 +207,7 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         connections: AtomicU32::new(20),
         per_role: AtomicU32::new(20),
         per_address: AtomicU32::new(20),
+        certificates: AtomicBool::new(false),
         meter: Arc::default(),
         answers: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),

@@ -245,3 +245,32 @@ async fn what_drivers_send_by_themselves_is_taken() {
         assert!(!kinds(&replies).contains('E'), "{sql}: {replies:?}");
     }
 }
+
+/// Django and PostgREST set this way; the same names and rules as SET.
+#[tokio::test]
+async fn set_config_alone_is_set() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    assert_eq!(socket.value("SELECT set_config('TimeZone', 'Europe/Berlin', false)").await, "Europe/Berlin");
+    assert_eq!(socket.value("SHOW TimeZone").await, "Europe/Berlin");
+    assert_eq!(socket.value("SELECT pg_catalog.set_config('search_path', '', false)").await, "");
+    assert_eq!(socket.value("SELECT set_config('search_path', 'a, b', false)").await, "a, b");
+    assert_eq!(socket.value("SELECT set_config('TimeZone', NULL, false)").await, "UTC");
+    for (sql, sqlstate) in [
+        ("SELECT set_config('role', 'postgres', false)", "42501"),
+        ("SELECT set_config('no_such_setting', 'x', false)", "42704"),
+        ("SELECT set_config('server_version', '1', false)", "55P02"),
+        ("SELECT set_config('TimeZone', '../../etc/passwd', false)", "22023"),
+    ] {
+        assert_eq!(socket.refused(sql).await, sqlstate, "{sql}");
+    }
+    assert_eq!(running.service.answers(), 0);
+    let prepared = [parse("", "SELECT set_config('TimeZone', $1, true)"), bind("", "", &["Asia/Tokyo"], &[1]), execute("", 0), sync()].concat();
+    socket.ask("BEGIN").await;
+    socket.send(&prepared).await;
+    let replies = socket.until_ready().await;
+    assert!(kinds(&replies).starts_with("12DC"), "{replies:?}");
+    assert_eq!(socket.value("SHOW TimeZone").await, "Asia/Tokyo");
+    socket.ask("COMMIT").await;
+    assert_eq!(socket.value("SHOW TimeZone").await, "UTC");
+}

@@ -225,6 +225,17 @@ impl Socket {
     pub async fn authenticate(&mut self, password: &str, binding: Option<&[u8]>) -> String {
         let offer = self.receive().await.unwrap();
         assert_eq!(&offer.body[..4], 10_i32.to_be_bytes());
+        self.prove(password, binding).await
+    }
+
+    /// The same once the type byte of the server's offer is read.
+    pub async fn authenticate_after_offer(&mut self, password: &str) {
+        let length = self.stream.read_i32().await.unwrap();
+        self.stream.read_exact(&mut vec![0; usize::try_from(length).unwrap() - 4]).await.unwrap();
+        self.prove(password, None).await;
+    }
+
+    async fn prove(&mut self, password: &str, binding: Option<&[u8]>) -> String {
         let (mechanism, header) = if binding.is_some() { ("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,") } else { ("SCRAM-SHA-256", "n,,") };
         let bare = "n=,r=clientnonce";
         let first = format!("{header}{bare}");

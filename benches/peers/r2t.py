@@ -1,0 +1,199 @@
+"""R2T's six TPC-H queries with one private relation, at epsilon 0.8 and with bounds of twice the true maximum, beside the errors that its authors report.
+
+    python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
+    cargo build --release
+    venv/bin/python benches/peers/r2t.py --pgveil target/release/pgveil --scale 1
+
+The queries are those of Dong, Fang, Yi, Tao, Machanavajjhala 2022 (R2T), section 10: TPC-H without most conditions and without GROUP BY. Their errors, at scale 1, are the means of ten runs less the two best and the two worst; so are those printed here. Both follow the heaviest unit and not the size of the data: absolute errors of unlike scales
+may be held against each other.
+It starts a PostgreSQL of its own and loads what the queries read.
+"""
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import psycopg2
+
+from peers import free_port, postgres
+
+EPSILON = 0.8
+
+SCHEMA = """
+CREATE TABLE customer (c_custkey int PRIMARY KEY);
+CREATE TABLE supplier (s_suppkey int PRIMARY KEY);
+CREATE TABLE orders (o_orderkey int PRIMARY KEY, o_custkey int NOT NULL, o_orderdate date NOT NULL);
+CREATE TABLE lineitem (l_orderkey int NOT NULL, l_suppkey int NOT NULL, l_linenumber int NOT NULL, l_quantity numeric(12,2) NOT NULL, l_shipdate date NOT NULL);
+CREATE TABLE partsupp (ps_partkey int NOT NULL, ps_suppkey int NOT NULL, ps_availqty int NOT NULL, ps_supplycost numeric(12,2) NOT NULL);
+"""
+
+KEYS = """
+ALTER TABLE orders ADD FOREIGN KEY (o_custkey) REFERENCES customer;
+ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber), ADD FOREIGN KEY (l_orderkey) REFERENCES orders, ADD FOREIGN KEY (l_suppkey) REFERENCES supplier;
+ALTER TABLE partsupp ADD PRIMARY KEY (ps_partkey, ps_suppkey), ADD FOREIGN KEY (ps_suppkey) REFERENCES supplier;
+ANALYZE;
+"""
+
+# What each table's columns are among those that tpchgen-cli writes.
+COLUMNS = {"customer": [0], "supplier": [0], "orders": [0, 1, 4], "lineitem": [0, 2, 3, 4, 10], "partsupp": [0, 1, 2, 3]}
+
+POLICY = """
+version: 1
+database: {{url: "{url}"}}
+ledger: {{url: "sqlite://{directory}/ledger.db"}}
+shadow: {{url: "{shadow}"}}
+privacy:
+  unit: {unit}
+  budget: {{epsilon: 1000000, delta: 1e-6}}
+  per_query: {{epsilon: {epsilon}, max_epsilon: {epsilon}}}
+  accounting: pure
+  data_version: "1"
+roles:
+  - name: bench
+    password: "{password}"
+    budget: {{epsilon: 1000000, delta: 1e-6}}
+    settings: {{reuse: "off"}}
+tables:
+{tables}
+limits: {{groups_per_unit: 20, rows_per_unit: 1000000, groups: 100000, failures: 10, statement_timeout: 600s, connections: 20}}
+"""
+
+# Name, unit, the query, each unit's part of it, tables of the policy by the bound, and R2T's mean absolute error at scale 1: what it reports of the true answer.
+QUERIES = [
+    (
+        "Q3",
+        "customer",
+        "SELECT count(*) FROM orders JOIN lineitem ON l_orderkey = o_orderkey WHERE o_orderdate < date '1995-03-15'",
+        "SELECT count(*) FROM orders JOIN lineitem ON l_orderkey = o_orderkey WHERE o_orderdate < date '1995-03-15' GROUP BY o_custkey",
+        "  public.customer: {{unit: c_custkey, other_columns: visible}}\n  public.orders: {{unit: {{path: [o_custkey -> public.customer.c_custkey]}}, other_columns: visible, rows_per_unit: {bound}}}\n"
+        "  public.lineitem: {{unit: {{path: [l_orderkey -> public.orders.o_orderkey, o_custkey -> public.customer.c_custkey]}}, other_columns: visible, rows_per_unit: {bound}}}\n",
+        0.00254 * 2_888_656,
+    ),
+    (
+        "Q10",
+        "customer",
+        "SELECT count(*) FROM orders",
+        "SELECT count(*) FROM orders GROUP BY o_custkey",
+        "  public.customer: {{unit: c_custkey, other_columns: visible}}\n  public.orders: {{unit: {{path: [o_custkey -> public.customer.c_custkey]}}, other_columns: visible, rows_per_unit: {bound}}}\n",
+        0.00174 * 1_500_000,
+    ),
+    (
+        "Q12",
+        "orders",
+        "SELECT count(*) FROM lineitem",
+        "SELECT count(*) FROM lineitem GROUP BY l_orderkey",
+        "  public.orders: {{unit: o_orderkey, other_columns: visible}}\n  public.lineitem: {{unit: {{path: [l_orderkey -> public.orders.o_orderkey]}}, other_columns: visible, rows_per_unit: {bound}}}\n",
+        0.000229 * 6_001_215,
+    ),
+    (
+        "Q18",
+        "customer",
+        "SELECT sum(least(quantity, {bound})) FROM (SELECT o_custkey, sum(l_quantity) AS quantity FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_custkey) AS c",
+        "SELECT sum(l_quantity) FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_custkey",
+        "  public.customer: {{unit: c_custkey, other_columns: visible}}\n  public.orders: {{unit: {{path: [o_custkey -> public.customer.c_custkey]}}, other_columns: visible, rows_per_unit: 1000}}\n"
+        "  public.lineitem: {{unit: {{path: [l_orderkey -> public.orders.o_orderkey, o_custkey -> public.customer.c_custkey]}}, other_columns: visible, rows_per_unit: 1000, columns: {{l_quantity: {{bounds: [0, 50]}}}}}}\n",
+        0.00132 * 153_078_795,
+    ),
+    (
+        "Q20",
+        "supplier",
+        "SELECT count(*) FROM lineitem",
+        "SELECT count(*) FROM lineitem GROUP BY l_suppkey",
+        "  public.supplier: {{unit: s_suppkey, other_columns: visible}}\n  public.lineitem: {{unit: {{path: [l_suppkey -> public.supplier.s_suppkey]}}, other_columns: visible, rows_per_unit: {bound}}}\n",
+        0.00579 * 6_001_215,
+    ),
+    (
+        "Q11",
+        "supplier",
+        "SELECT sum(least(value, {bound})) FROM (SELECT ps_suppkey, sum(ps_supplycost * ps_availqty) AS value FROM partsupp GROUP BY ps_suppkey) AS s",
+        "SELECT sum(ps_supplycost * ps_availqty) FROM partsupp GROUP BY ps_suppkey",
+        "  public.supplier: {{unit: s_suppkey, other_columns: visible}}\n"
+        "  public.partsupp: {{unit: {{path: [ps_suppkey -> public.supplier.s_suppkey]}}, other_columns: visible, rows_per_unit: 1000, columns: {{ps_supplycost: {{bounds: [0, 1000]}}, ps_availqty: {{bounds: [0, 9999]}}}}}}\n",
+        0.01819 * 2_003_609e6,
+    ),
+]
+
+
+def load(connection, directory, scale):
+    generate = os.path.join(os.path.dirname(sys.executable), "tpchgen-cli")
+    subprocess.run([generate, "-s", str(scale), "-q", "-o", directory, "-T", ",".join(COLUMNS)], check=True)
+    with connection.cursor() as cursor:
+        cursor.execute(SCHEMA)
+        for table, columns in COLUMNS.items():
+            path = os.path.join(directory, f"{table}.tbl")
+            cut = subprocess.Popen(["cut", "-d|", f"-f{','.join(str(c + 1) for c in columns)}", path], stdout=subprocess.PIPE)
+            cursor.copy_expert(f"COPY {table} FROM STDIN (DELIMITER '|')", cut.stdout)
+            cut.wait()
+            os.remove(path)
+        cursor.execute(KEYS)
+    connection.commit()
+
+
+@contextlib.contextmanager
+def connected(program, policy, directory):
+    made = subprocess.run([program, "password"], input="bench\n", capture_output=True, text=True, check=True)
+    verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
+    path, port = os.path.join(directory, "policy.yaml"), free_port()
+    with open(path, "w") as file:
+        file.write(policy(verifier))
+    with open(os.path.join(directory, "log"), "w") as log:
+        server = subprocess.Popen([program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"], stderr=log)
+    try:
+        while True:
+            try:
+                connection = psycopg2.connect(host="127.0.0.1", port=port, user="bench", password="bench", dbname="postgres")
+                break
+            except psycopg2.OperationalError:
+                if server.poll() is not None:
+                    with open(os.path.join(directory, "log")) as log:
+                        sys.exit(log.read())
+                time.sleep(0.1)
+        connection.autocommit = True
+        with contextlib.closing(connection), connection.cursor() as cursor:
+            yield cursor
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def trimmed(errors):
+    """The mean without the fifth that is best and the fifth that is worst."""
+    cut = len(errors) // 5
+    return statistics.mean(sorted(errors)[cut : len(errors) - cut])
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--pgveil", required=True, help="the program")
+    arguments.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
+    arguments.add_argument("--runs", type=int, default=10)
+    arguments = arguments.parse_args()
+    with postgres() as (directory, url, shadow):
+        connection = psycopg2.connect(url)
+        load(connection, directory, arguments.scale)
+        print(f"epsilon {EPSILON}, pure; scale {arguments.scale}; {arguments.runs} runs, trimmed means of the absolute errors\n")
+        print("| query | true answer | largest part of a unit | bound | pgveil errs by | R2T errs by (reported) | ratio |\n|---|---:|---:|---:|---:|---:|---:|")
+        for name, unit, text, parts, tables, reported in QUERIES:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SELECT sum(v), max(v) FROM ({parts}) AS t (v)")
+                exact, most = (float(v) for v in cursor.fetchone())
+            connection.rollback()
+            bound = int(2 * most)
+            run = os.path.join(directory, name)
+            os.mkdir(run)
+            policy = lambda verifier: POLICY.format(url=url, shadow=shadow, directory=run, unit=unit, epsilon=EPSILON, password=verifier, tables=tables.format(bound=bound))
+            with connected(arguments.pgveil, policy, run) as cursor:
+                errors = []
+                for _ in range(arguments.runs):
+                    cursor.execute(text.format(bound=bound))
+                    errors.append(abs(float(cursor.fetchone()[0]) - exact))
+            error = trimmed(errors)
+            print(f"| {name} | {exact:,.0f} | {most:,.0f} | {bound:,} | {error:,.1f} | {reported:,.0f} | {reported / error:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
