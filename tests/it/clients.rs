@@ -84,7 +84,7 @@ async fn superset() {
         println!("skipped: PGVEIL_TEST_SUPERSET is not set");
         return;
     }
-    python("superset", &["apache-superset", "psycopg2-binary"]).await;
+    python("superset", &["apache-superset", "flask-caching<2.4", "psycopg2-binary"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
