@@ -30,7 +30,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static SHARED: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
 
 /// Clients that spend a budget to its end, each the one of its own role.
-const CLIENTS: [&str; 15] = [
+const CLIENTS: [&str; 14] = [
     "psql",
     "pgbench",
     "psycopg",
