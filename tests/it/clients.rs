@@ -77,16 +77,6 @@ async fn sqlx() {
     run("sqlx", program, &[], &[]).await;
 }
 
-/// Without a browser, by the API that its pages use. Minutes to install, so that a variable asks for it.
-#[tokio::test(flavor = "multi_thread")]
-async fn superset() {
-    if std::env::var_os("PGVEIL_TEST_SUPERSET").is_none() {
-        println!("skipped: PGVEIL_TEST_SUPERSET is not set");
-        return;
-    }
-    python("superset", &["apache-superset", "psycopg2-binary"]).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn node_pg() {
     let Some(modules) = install::node("pg", &["pg@8", "pg-cursor@2"]).await else { return };

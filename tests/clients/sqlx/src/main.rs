@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
-use sqlx::{Column, Connection, Executor, PgConnection, Row, TypeInfo};
+use sqlx::{Column, Connection, Executor, PgConnection, Row, Statement, TypeInfo};
 
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
 const SLOW: &str =
@@ -38,7 +38,7 @@ async fn main() {
     let tables: Vec<String> =
         sqlx::query_scalar("SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1").bind("nls").fetch_all(&mut one).await.unwrap();
     assert_eq!(tables, ["industries", "interviews", "occupations", "women"]);
-    let described = one.describe("SELECT race, count(*), avg(birth_year) FROM nls.women WHERE birth_year > $1 GROUP BY race").await.unwrap();
+    let described = one.prepare("SELECT race, count(*), avg(birth_year) FROM nls.women WHERE birth_year > $1 GROUP BY race").await.unwrap();
     let types: Vec<String> = described.columns().iter().map(|column| format!("{} {}", column.name(), column.type_info().name())).collect();
     assert_eq!(types, ["race TEXT", "count INT8", "avg NUMERIC"]);
     println!("does list describe");
@@ -116,7 +116,7 @@ async fn main() {
         lent.execute("SET application_name = 'lent'").await.unwrap();
         drop(lent);
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let name: String = sqlx::query_scalar("SELECT current_setting('application_name')").fetch_one(&pool).await.unwrap();
+        let name: String = sqlx::query_scalar("SHOW application_name").fetch_one(&pool).await.unwrap();
         assert_ne!(name, "lent");
     }
     assert!(*heard.lock().unwrap() > 0);
