@@ -268,7 +268,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     };
     let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
     let cells = if release.sets.is_empty() { rows::cells(&input, &lineage, policy, columns, &keys) } else { None };
-    let told = |(key, _): &(Expr, KeyRule)| told_by_unit(&input, &lineage, policy, &inline(key, &computed));
+    let told = |(key, _): &(Expr, KeyRule)| told_by_unit(&input, &lineage, policy, &keys::over_rows(key, &computed, &null_extended));
     let one_group_per_unit = release.sets.is_empty() && keys.iter().all(told);
     Ok(AnalyzedRelease {
         input,

@@ -119,7 +119,8 @@ pub(super) fn cells(input: &Relation, lineage: &Lineage, policy: &Policy, column
     table.unique_keys.iter().filter_map(cells).min()
 }
 
-/// The key is a function of the unit: it reads columns of tables whose primary key the unit is, as they stand in rows that hold that unit.
+/// The key, over rows (not by definitions that an outer join may undo row by row), is a function of the unit: it reads columns of tables whose primary key the
+/// unit is, as they stand in rows that hold that unit.
 pub(super) fn told_by_unit(input: &Relation, lineage: &Lineage, policy: &Policy, key: &Expr) -> bool {
     let mut told = Vec::new();
     unit_columns(input, lineage, policy, &mut told);

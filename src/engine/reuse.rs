@@ -112,7 +112,9 @@ pub(super) fn sum(offered: &[Offer]) -> Loss {
 /// What a stored answer to this release would be known by; `None` where nothing is asked of the data.
 fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Question> {
     let release = &plan.releases()[release];
-    let price = release.price()?;
+    let loss = release.loss().filter(|_| !release.statements().is_empty())?;
+    // The noise of parts is in the question itself.
+    let accuracy = release.price().map_or(1.0, |price| price.accuracy);
     let mut digest = Sha256::new();
     digest.update(release.question());
     for column in constants {
@@ -128,5 +130,5 @@ fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Questio
             }
         }
     }
-    Some(Question { digest: digest.finalize().into(), accuracy: price.accuracy, loss: release.loss()? })
+    Some(Question { digest: digest.finalize().into(), accuracy, loss })
 }

@@ -18,7 +18,7 @@ pub struct Turns {
 impl Turns {
     /// Waits until nobody else asks any of the plan's questions. The turns end when the guards are dropped.
     pub async fn wait(&self, plan: &Plan) -> Vec<OwnedMutexGuard<()>> {
-        let mut questions: Vec<[u8; 32]> = plan.releases().iter().filter(|r| r.price().is_some()).map(|r| r.question()).collect();
+        let mut questions: Vec<[u8; 32]> = plan.releases().iter().filter(|r| !r.statements().is_empty()).map(|r| r.question()).collect();
         // In one order for everybody, so that no two wait for each other.
         questions.sort_unstable();
         questions.dedup();

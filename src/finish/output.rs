@@ -101,11 +101,16 @@ fn above(value: ast::Expr, limit: &str) -> ast::Expr {
     sql::binary(value, B::Gt, sql::number(limit))
 }
 
+/// What so many rows can have of at most so much each; in numeric, for which no product is too large.
+fn most(count: &ast::Expr, each: f64) -> ast::Expr {
+    sql::binary(sql::cast(count.clone(), &Type::Numeric(None)), B::Multiply, number(each))
+}
+
 /// Sum of squared distances from the mean, `sum of squares - sum^2 / n`, within what n values of the range can have.
 fn squares(count: &ast::Expr, value: Centred) -> ast::Expr {
     let own = sql::binary(measure(value.sum), B::Multiply, measure(value.sum));
     let about_mean = sql::binary(measure(value.squares), B::Minus, ratio(own, count.clone()));
-    let most = sql::binary(count.clone(), B::Multiply, number(half(value.range).powi(2)));
+    let most = most(count, half(value.range).powi(2));
     within(about_mean, sql::number("0"), most)
 }
 
@@ -131,7 +136,7 @@ fn less_one(count: &ast::Expr) -> ast::Expr {
 fn joint(count: ast::Expr, y: Centred, x: Centred, products: ast::Expr, kind: Joint) -> ast::Expr {
     let own = sql::binary(measure(y.sum), B::Multiply, measure(x.sum));
     let about_means = sql::binary(products, B::Minus, ratio(own, count.clone()));
-    let most = || sql::binary(count.clone(), B::Multiply, number(half(y.range) * half(x.range)));
+    let most = || most(&count, half(y.range) * half(x.range));
     let least = sql::binary(sql::number("0"), B::Minus, most());
     let products = within(about_means, least, most());
     let (y_squares, x_squares) = (squares(&count, y), squares(&count, x));

@@ -27,7 +27,7 @@ impl Resolver<'_> {
         }
         let Some(unlike) = self.unlike_rows(inner, environment)? else { return Ok(None) };
         let mut projection = select.projection.clone();
-        let mut counts = Counts { inner, unlike };
+        let mut counts = Counts { inner, unlike, found: 0 };
         for item in &mut projection {
             let counted = match item {
                 ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => ast::VisitMut::visit(expr, &mut counts),
@@ -38,6 +38,9 @@ impl Resolver<'_> {
             if counted.is_break() {
                 return Ok(None);
             }
+        }
+        if counts.found == 0 {
+            return Ok(None);
         }
         Ok(Some(ast::Select { projection, from: inner.from.clone(), selection: inner.selection.clone(), ..empty_select() }))
     }
@@ -117,6 +120,8 @@ fn counted_select(select: &ast::Select) -> Option<&ast::Select> {
 struct Counts<'s> {
     inner: &'s ast::Select,
     unlike: Vec<ast::Expr>,
+    /// How many counts there were.
+    found: usize,
 }
 
 impl Counts<'_> {
@@ -168,6 +173,7 @@ impl ast::VisitorMut for Counts<'_> {
         {
             let Some(counted) = self.counted(function) else { return ControlFlow::Break(()) };
             *expr = ast::Expr::Function(counted);
+            self.found += 1;
         }
         ControlFlow::Continue(())
     }

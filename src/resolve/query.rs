@@ -281,8 +281,8 @@ pub(super) fn item_expr(item: &ast::SelectItem) -> Option<&ast::Expr> {
     }
 }
 
-/// An aggregate without rows is still a row, and a subquery beside it asks rows of its own: those are not empty, so this is no shape probe.
-fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
+/// Whether a node holds a query.
+fn asks(node: &impl ast::Visit) -> bool {
     struct Search;
     impl ast::Visitor for Search {
         type Break = ();
@@ -290,21 +290,34 @@ fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) ->
             ControlFlow::Break(())
         }
     }
-    let asks = |expr: &ast::Expr| ast::Visit::visit(expr, &mut Search).is_break();
+    node.visit(&mut Search).is_break()
+}
+
+/// An aggregate without rows is still a row, and a subquery beside it asks rows of its own: those are not empty, so this is no shape probe.
+fn is_asking_elsewhere(select: &ast::Select, order_by: Option<&ast::OrderBy>) -> bool {
     let above = select.projection.iter().filter_map(item_expr).chain(&select.having).any(asks);
-    is_aggregated(select) && (above || order_by.is_some_and(|order| ast::Visit::visit(order, &mut Search).is_break()))
+    is_aggregated(select) && (above || order_by.is_some_and(asks))
 }
 
 /// How every refusal of rows begins.
 pub(super) const ROWS: &str = "rows of a private table are not shown";
 
-/// Whether this statement was refused for nothing but showing rows, as tools do that preview a table.
+/// Whether this statement was refused for nothing but showing rows, as tools do that preview a table. Subqueries in expressions make it another: a value or a
+/// condition that is not answered is no empty table.
 pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
+    struct Subqueries;
+    impl ast::Visitor for Subqueries {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+            if asks(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
     let plain = match &*statement.0.body {
-        ast::SetExpr::Select(select) => !is_aggregated(select),
+        ast::SetExpr::Select(select) => !select.from.is_empty() && !is_aggregated(select),
         _ => false,
     };
-    plain && refusal.sqlstate == sqlstate::INSUFFICIENT_PRIVILEGE && refusal.message.starts_with(ROWS)
+    let is_rows = refusal.sqlstate == sqlstate::INSUFFICIENT_PRIVILEGE && refusal.message.starts_with(ROWS);
+    plain && is_rows && ast::Visit::visit(&*statement.0, &mut Subqueries).is_continue()
 }
 
 fn rows_refused() -> Refusal {

@@ -336,8 +336,8 @@ fn rewrite_release(
         let (kind, loss) = price::part(&question, release, terms, share)?;
         plan.parts.push(PartPlan { sql: emission.part(&question)?, question, kind, loss });
     }
-    if let Some(price) = &plan.price {
-        plan.question = question_of(&mut emission, &plan, price)?;
+    if !plan.statements().is_empty() {
+        plan.question = question_of(&mut emission, &plan)?;
     }
     plan.constants = emission.constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
@@ -429,17 +429,22 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
     digest.finalize().into()
 }
 
-/// What is asked, told by the statement as it would be without noise, and by the parts as they are. Aliases, the outer query and other releases of the statement do not
-/// matter.
-fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, price: &Price) -> Result<[u8; 32], Refusal> {
+/// What is asked, told by the statement as it would be without noise, by how the noise is shared out, and by the parts as they are. Aliases, the outer query and other
+/// releases of the statement do not matter.
+fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan) -> Result<[u8; 32], Refusal> {
     let release = emission.release;
-    let statement = emission.vector(&plan.coordinates, price, &price.no_bounding())?;
     let mut digest = Sha256::new();
     digest.update(emission.policy.version.as_bytes());
-    // Never run, so that nobody need parse it again.
-    digest.update(crate::parse::with_room(|| statement.to_string()).as_bytes());
+    let mut groups_per_unit = None;
+    if let Some(price) = &plan.price {
+        let statement = emission.vector(&plan.coordinates, price, &price.no_bounding())?;
+        // Never run, so that nobody need parse it again.
+        digest.update(crate::parse::with_room(|| statement.to_string()).as_bytes());
+        digest.update(format!("{:?}", price.weights).as_bytes());
+        groups_per_unit = Some(price.groups_per_unit);
+    }
     let Lineage { rows_per_unit, .. } = &release.lineage;
-    let bounded = (rows_per_unit, release.one_row_per_unit, release.one_row_per_group, price.groups_per_unit);
+    let bounded = (rows_per_unit, release.one_row_per_unit, release.one_row_per_group, groups_per_unit);
     digest.update(format!("{:?} {:?} {:?} {:?} {bounded:?} {:?}", plan.keys, plan.tuples, plan.sets, plan.measures, plan.parts).as_bytes());
     Ok(digest.finalize().into())
 }

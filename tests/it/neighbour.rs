@@ -25,7 +25,7 @@ use world::World;
 
 /// Random queries of each seed; `PGVEIL_NEIGHBOUR_QUERIES` asks for more.
 fn queries() -> usize {
-    std::env::var("PGVEIL_NEIGHBOUR_QUERIES").ok().and_then(|n| n.parse().ok()).unwrap_or(250)
+    std::env::var("PGVEIL_NEIGHBOUR_QUERIES").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
 }
 
 /// Random databases those queries are spread over.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pgveil::engine::Asker;
+use pgveil::policy::Wishes;
 
 use crate::veil::{Veil, rows_of};
 
@@ -197,4 +198,38 @@ async fn proxies_on_one_ledger_pay_once() {
     let veil = Veil::demo(|y| y, None).await;
     two_proxies(&veil, &veil.ledger).await;
     two_proxies(&veil, &crate::ledger::stage::database().await).await;
+}
+
+/// What is asked beside the vector of sums is kept and found again like them, also where there is no such vector.
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_without_sums_are_paid_once() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    for sql in [
+        "SELECT max(years_of_school) FROM nls.women",
+        "SELECT percentile_cont(ARRAY[0.1, 0.25, 0.5, 0.75, 0.9]) WITHIN GROUP (ORDER BY birth_year) FROM nls.women",
+        "SELECT count(DISTINCT industry_code) FROM nls.interviews",
+        "SELECT race, percentile_cont(0.5) WITHIN GROUP (ORDER BY years_of_school) FROM nls.women GROUP BY race",
+    ] {
+        let first = veil.rows_as(&Veil::asker(), sql).await.unwrap();
+        let spent = veil.spent().await;
+        assert_eq!(veil.rows_as(&Veil::asker(), sql).await.unwrap(), first, "{sql}");
+        assert_eq!(veil.spent().await, spent, "{sql}");
+        let other = sql.replace("nls.women", "nls.women WHERE birth_year > 1944").replace("nls.interviews", "nls.interviews WHERE year > 1970");
+        veil.rows_as(&Veil::asker(), &other).await.unwrap();
+        assert!(veil.spent().await > spent, "{other} is another question");
+    }
+}
+
+/// A list of wanted errors shares the noise out otherwise: its answer is not that of the plain question.
+#[tokio::test(flavor = "multi_thread")]
+async fn noise_that_is_shared_out_otherwise_is_another_question() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let sql = "SELECT count(*), sum(years_of_school) FROM nls.women WHERE race <> 'other'";
+    let mut wishes = Wishes::default();
+    wishes.set("pgveil.target_error", "20, 60000").unwrap();
+    let listed = veil.rows_as(&Asker { wishes, ..Veil::asker() }, sql).await.unwrap();
+    let spent = veil.spent().await;
+    let plain = veil.rows_as(&Asker { wishes: Veil::wishes(0.15), ..Veil::asker() }, sql).await.unwrap();
+    assert!(veil.spent().await > spent);
+    assert_ne!(plain, listed);
 }

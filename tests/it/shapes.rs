@@ -123,6 +123,10 @@ async fn one_of_several_equal_values_is_never_shown() {
             format!("SELECT count(*) FROM (SELECT first_value(w) OVER (PARTITION BY person ORDER BY w) AS m FROM {words}) g WHERE m = 'a'"),
         ),
         ("its collation, scalar", format!("SELECT count(*) FROM people p WHERE (SELECT min(d.w) FROM {words} WHERE d.person = p.id) = 'a'")),
+        (
+            "its collation, most frequent",
+            format!("SELECT count(*) FROM (SELECT person, mode() WITHIN GROUP (ORDER BY w) AS m FROM {words} GROUP BY person) g WHERE m = 'a'"),
+        ),
         ("its collation, as a key", format!("SELECT w, count(*) FROM {words} GROUP BY w")),
         ("its collation, counted", format!("SELECT count(DISTINCT w) FROM {words}")),
         (

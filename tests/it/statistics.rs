@@ -24,6 +24,8 @@ async fn direct(veil: &Veil, sql: &str) -> Vec<String> {
 async fn statistics_without_noise_equal_postgresql() {
     let veil = Veil::demo(wide, Veil::silent()).await;
     let questions = [
+        // Squares past eight bytes.
+        "SELECT round(stddev_pop(years_of_school * 100000000.0), -3), round(corr(years_of_school * 100000000.0, birth_year * 1000000.0)::numeric, 6) FROM nls.women",
         "SELECT race, round(stddev_samp(years_of_school), 6), round(var_pop(years_of_school), 6), count(*) FROM nls.women GROUP BY race ORDER BY race",
         "SELECT round(corr(hourly_wage, hours_per_week)::numeric, 4), regr_count(hourly_wage, hours_per_week) FROM nls.interviews",
         "SELECT round(regr_slope(hourly_wage, tenure_years)::numeric, 4), round(regr_intercept(hourly_wage, tenure_years)::numeric, 4) FROM nls.interviews",

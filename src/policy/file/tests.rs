@@ -97,7 +97,7 @@ fn budgets_are_finite_and_positive() {
         refused(2, &privacy(&format!("epsilon: 8, delta: {delta}")), &["2:48: privacy.budget.delta must be a number above 0 and below 1"]);
     }
     refused(2, &privacy("epsilon: 8"), &["2:28: privacy.budget has no \"delta\"; write `delta: 1e-7`"]);
-    refused(2, &privacy("epsilon: 8, delta: 1e-6, renew: monthly"), &["2:36: privacy.budget is never renewed"]);
+    refused(2, &privacy("epsilon: 8, delta: 1e-6, renew: monthly"), &["2:28: privacy.budget is never renewed"]);
     refused(2, "privacy: {unit: p}", &["2:10: privacy has no \"budget\""]);
     refused(2, "privacy: {unit: p, budget: {epsilon: 8, delta: 1e-6}, accounting: rdp}", &["2:67: privacy.accounting must be gdp, zcdp or pure"]);
     let more = |text: &str| format!("privacy: {{unit: p, budget: {{epsilon: 8, delta: 1e-6}}, {text}}}");

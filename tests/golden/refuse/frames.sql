@@ -17,4 +17,7 @@ SELECT count(*) FROM (SELECT woman_id, percentile_cont(ARRAY[0.1, 0.9]) WITHIN G
 SELECT count(*) FROM (SELECT woman_id, array_agg(age) AS s FROM nls.interviews GROUP BY woman_id) q;
 SELECT count(*) FROM (SELECT woman_id, string_agg(industry_code::text, ',') AS s FROM nls.interviews GROUP BY woman_id) q;
 SELECT count(*) FROM (SELECT woman_id, year, count(*) AS s FROM nls.interviews GROUP BY ROLLUP (woman_id, year)) q;
-SELECT avg(slope) FROM (SELECT woman_id, regr_slope(hourly_wage, year) AS slope FROM nls.interviews GROUP BY woman_id) q
+SELECT avg(slope) FROM (SELECT woman_id, regr_slope(hourly_wage, year) AS slope FROM nls.interviews GROUP BY woman_id) q;
+SELECT sum(s) FROM (SELECT count(*) OVER (w ORDER BY age) AS s FROM nls.interviews WINDOW w AS (PARTITION BY woman_id ROWS 1 PRECEDING)) q;
+SELECT count(*) FROM (SELECT woman_id, mode() WITHIN GROUP (ORDER BY make_interval(days => age)) AS s FROM nls.interviews GROUP BY woman_id) q;
+SELECT count(*) FROM (SELECT woman_id, percentile_disc(0.5) WITHIN GROUP (ORDER BY interval '1 day' * age) AS s FROM nls.interviews GROUP BY woman_id) q

@@ -56,7 +56,6 @@ SELECT count(*) FROM nls.women w, generate_series(1, w.birth_year) g
 SELECT count(*) FROM nls.women w, LATERAL (SELECT w.birth_year) q
 SELECT (SELECT max(t.birth_year) FROM nls.industries) FROM nls.women t
 SELECT count(*), (SELECT max(t.birth_year) FROM nls.industries) FROM nls.women t
-SELECT i.industry_code, (SELECT count(*) FROM nls.interviews v WHERE v.industry_code = i.industry_code) FROM nls.industries i
 SELECT count(*), rank() OVER (ORDER BY (SELECT birth_year FROM nls.women LIMIT 1)) FROM nls.women
 SELECT race, sum(count(*)) OVER (ORDER BY race ROWS (SELECT birth_year FROM nls.women LIMIT 1) PRECEDING) FROM nls.women GROUP BY race
 -- set operations
@@ -133,7 +132,6 @@ SELECT count(*) FROM nls.women WHERE pg_sleep(birth_year) IS NULL
 SELECT count(*) FROM nls.women WHERE race LIKE 'a\'
 SELECT count(*) FROM nls.women WHERE race LIKE race
 SELECT count(*) FROM nls.women WHERE race ~ '(a*)*b'
-SELECT count(*) FROM nls.women WHERE race SIMILAR TO 'a!%' ESCAPE '!'
 SELECT count(*) FROM nls.women WHERE race::json IS NULL
 SELECT count(*) FROM nls.women WHERE race::interval IS NULL
 SELECT sum(power(birth_year, 100)) FROM nls.women

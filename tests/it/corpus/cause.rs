@@ -69,6 +69,10 @@ pub async fn cause(veil: &Veil, sql: &str, ours: &[String], of_postgresql: &[Str
         if paired && beyond(&ours, &all).is_empty() {
             return Some(Cause::Limit);
         }
+        let of_all = normal(&veil.rows_as(&Veil::asker(), &sql[..cut]).await.ok()?);
+        if is_listed && beyond(&all, &of_all).is_empty() {
+            return Some(Cause::EmptyGroups);
+        }
     }
     let is_chosen = plan.releases().iter().flat_map(|r| r.parts()).any(|part| matches!(part.kind, PartKind::Choice { .. }));
     let number = |text: &str| text.parse::<f64>().is_ok();

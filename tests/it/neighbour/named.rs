@@ -230,6 +230,30 @@ async fn null_partition_after_left_join() {
     refused(&world, "SELECT count(*) FROM (SELECT code FROM towns UNION ALL SELECT tx FROM people) q");
 }
 
+/// A key whose definition is a constant is 1 or NULL as the join's condition says of each row: rows of one unit lie in several groups.
+#[tokio::test(flavor = "multi_thread")]
+async fn constants_of_an_outer_join_are_no_keys_of_the_unit() {
+    let world = world().await;
+    let rows = "BEGIN; SET LOCAL session_replication_role = replica;
+         INSERT INTO w.visits (id, person, town, i4, tx) SELECT 100 + g, 7, 'x', g, 'k' FROM generate_series(0, 79) g; COMMIT;";
+    world.client.batch_execute(rows).await.unwrap();
+    let person = |name: &str, least: u32| format!("LEFT JOIN (SELECT id, 1 AS one FROM people) {name} ON {name}.id = v.person AND v.i4 > {least}");
+    let town = "LEFT JOIN (SELECT code, 1 AS one FROM towns) c ON c.code = v.town AND v.i4 > 60";
+    for sql in [
+        format!("SELECT a.one, b.one, count(*) FROM visits v {} {} GROUP BY 1, 2", person("a", 20), person("b", 40)),
+        format!("SELECT a.one, c.one, sum(v.i4) FROM visits v {} {town} GROUP BY 1, 2", person("a", 20)),
+        format!("SELECT a.one + 1, count(*), sum(v.i4) FROM visits v {} GROUP BY 1", person("a", 20)),
+    ] {
+        let plan = world.plan_under(&sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let release = &plan.releases()[0];
+        let text = release.sql().unwrap();
+        let whole = world.run(text, release.key_columns()).await.unwrap();
+        assert!(whole.len() > 1, "{sql}");
+        nobody(&world, release, text).await.unwrap();
+        unit_within(&world, release, text, &whole, 7).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn not_in_null_poison() {
     let world = world().await;
