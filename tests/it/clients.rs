@@ -77,6 +77,17 @@ async fn sqlx() {
     run("sqlx", program, &[], &[]).await;
 }
 
+/// Without a browser, by the API that its pages use. It takes minutes to install, so that a variable asks for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn superset() {
+    if std::env::var_os("PGVEIL_SUPERSET").is_none_or(|value| value != "1") {
+        println!("skipped: superset runs where PGVEIL_SUPERSET=1 is set");
+        return;
+    }
+    // Superset 6.1 does not start with flask-caching 2.5, and takes a missing cachetools, which it does not ask for, for a missing driver.
+    python("superset", &["apache-superset", "flask-caching<2.5", "cachetools", "psycopg2-binary"]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn node_pg() {
     let Some(modules) = install::node("pg", &["pg@8", "pg-cursor@2"]).await else { return };

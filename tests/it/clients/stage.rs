@@ -30,8 +30,23 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static SHARED: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
 
 /// Clients that spend a budget to its end, each the one of its own role.
-const CLIENTS: [&str; 14] =
-    ["psql", "pgbench", "psycopg", "psycopg2", "asyncpg", "sqlalchemy", "jdbc", "node", "tokio", "django", "pandas", "psqlodbc", "isql", "sqlx"];
+const CLIENTS: [&str; 15] = [
+    "psql",
+    "pgbench",
+    "psycopg",
+    "psycopg2",
+    "asyncpg",
+    "sqlalchemy",
+    "jdbc",
+    "node",
+    "tokio",
+    "django",
+    "pandas",
+    "psqlodbc",
+    "isql",
+    "sqlx",
+    "superset",
+];
 
 /// The role of this client that can pay for a few questions only.
 pub fn poor(client: &str) -> String {
