@@ -172,11 +172,23 @@ impl Books {
 
     /// The newest debits of a role, newest first.
     pub(super) fn history(&mut self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id FROM debit WHERE role = $1
-                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id FROM receipt WHERE role = $1
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, CAST(0 AS bigint) FROM debit WHERE role = $1
+                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, CAST(1 AS bigint) FROM receipt WHERE role = $1
                    ORDER BY microseconds DESC, id DESC LIMIT $2";
         let rows = self.store.query(sql, &[Value::Int(self.role(role)?.id), Value::Int(i64::from(rows_max))])?;
-        rows.iter().map(|row| Ok(Entry { loss: row.loss(0)?, microseconds: row.int(4)?, fingerprint: Fingerprint::new(row.digest(5)?) })).collect()
+        let mut entries: Vec<(Entry, i64)> = Vec::new();
+        for row in &rows {
+            let entry = Entry { loss: row.loss(0)?, microseconds: row.int(4)?, fingerprint: Fingerprint::new(row.digest(5)?) };
+            let book = row.int(7)?;
+            match entries.last_mut() {
+                // A debit and a receipt of one purchase: that others have asked a part of it before is not the role's to know.
+                Some((last, of)) if (last.microseconds, last.fingerprint) == (entry.microseconds, entry.fingerprint) && *of != book => {
+                    last.loss = last.loss.compose(entry.loss).unwrap_or(last.loss);
+                }
+                Some(_) | None => entries.push((entry, book)),
+            }
+        }
+        Ok(entries.into_iter().map(|(entry, _)| entry).collect())
     }
 
     pub(super) fn role(&self, name: &str) -> Result<Account, Error> {

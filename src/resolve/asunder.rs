@@ -60,10 +60,10 @@ impl Resolver<'_> {
                 Sides::Mixed => return Ok(None),
             }
         }
-        let is_count = matches!(item, ast::Expr::Function(function) if aggregate_name(function).as_deref() == Some("count"));
+        let is_count = matches!(item, ast::Expr::Function(function) if counts(function));
         // A bare name of the query around must mean nothing among the groups.
         let is_caught = |other: &ast::Expr| other.to_string().contains(VALUE) || (0..own.len()).any(|at| other.to_string().contains(&tie(at)));
-        if own.is_empty() || (!is_count && holds_count(item)) || others.iter().any(is_caught) {
+        if own.is_empty() || (!is_count && !is_null_of_nothing(item)) || others.iter().any(is_caught) {
             return Ok(None);
         }
         let keys = own.iter().enumerate().map(|(at, key)| ast::SelectItem::ExprWithAlias { expr: key.clone(), alias: quoted(&tie(at)) });
@@ -221,16 +221,24 @@ fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
     (names.own, names.other)
 }
 
-fn holds_count(expr: &ast::Expr) -> bool {
-    struct Search;
-    impl ast::Visitor for Search {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-            match expr {
-                ast::Expr::Function(function) if aggregate_name(function).as_deref() == Some("count") => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
+/// Whether an aggregate is 0 of no rows.
+fn counts(function: &ast::Function) -> bool {
+    aggregate_name(function).is_some_and(|name| matches!(name.as_str(), "count" | "regr_count"))
+}
+
+/// Whether the item is NULL where there are no rows, as a group that is not there is: an aggregate, or what is NULL wherever one is.
+fn is_null_of_nothing(expr: &ast::Expr) -> bool {
+    let is_constant = |expr: &ast::Expr| matches!(unnested(expr), ast::Expr::Value(_));
+    match unnested(expr) {
+        ast::Expr::Function(function) => aggregate_name(function).is_some() && !counts(function),
+        ast::Expr::Cast { kind: _, expr, data_type: _, format: None } => is_null_of_nothing(expr),
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus, expr } => is_null_of_nothing(expr),
+        ast::Expr::BinaryOp { left, op, right } => {
+            use ast::BinaryOperator as B;
+            let is_arithmetic = matches!(op, B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo);
+            let is_either = |expr: &ast::Expr| is_constant(expr) || is_null_of_nothing(expr);
+            is_arithmetic && is_either(left) && is_either(right) && !(is_constant(left) && is_constant(right))
         }
+        _ => false,
     }
-    ast::Visit::visit(expr, &mut Search).is_break()
 }

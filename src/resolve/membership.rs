@@ -21,13 +21,24 @@ struct Found {
     items: Vec<Expr>,
 }
 
+/// What is made of a membership.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Membership {
+    /// Rows or values are taken where it is true: false and NULL are alike.
+    Taken,
+    /// Its value, NULL included.
+    Told,
+    /// The value of its negation.
+    Negated,
+}
+
 impl Resolver<'_> {
     /// `subject [NOT] IN (subquery)`.
     pub(super) fn membership(
         &mut self,
         subject: &ast::Expr,
         query: &ast::Query,
-        negated: bool,
+        wanted: Membership,
         place: Place<'_>,
         given: &Given,
     ) -> Result<Expr, Refusal> {
@@ -38,11 +49,12 @@ impl Resolver<'_> {
         let expressions = self.expressions_at(place, given);
         let subjects = subjects.into_iter().map(|e| expressions.value(e)).collect::<Result<Vec<_>, _>>()?;
         let (found, items) = self.exists(query, &subjects, place)?;
-        if !negated {
+        if wanted == Membership::Taken {
             return Ok(found);
         }
         self.check_never_null(&items, &found)?;
-        let found = not(found);
+        let is_negated = wanted == Membership::Negated;
+        let found = if is_negated { not(found) } else { found };
         if !place.is_extended && !subjects.iter().any(|subject| self.may_be_null(subject)) {
             return Ok(found);
         }
@@ -51,8 +63,10 @@ impl Resolver<'_> {
         };
         // NULL is in no set, and not in the empty set alone.
         let (any, _) = self.exists(query, &[], place)?;
-        let unknown =
-            Expr { node: Node::Case { branches: vec![(any, truth(None))], otherwise: Some(Box::new(truth(Some(true)))) }, data_type: Type::Bool };
+        let unknown = Expr {
+            node: Node::Case { branches: vec![(any, truth(None))], otherwise: Some(Box::new(truth(Some(is_negated)))) },
+            data_type: Type::Bool,
+        };
         let is_null = Expr::call(Function::IsNull, vec![subject.clone()], Type::Bool);
         Ok(Expr { node: Node::Case { branches: vec![(is_null, unknown)], otherwise: Some(Box::new(found)) }, data_type: Type::Bool })
     }

@@ -9,6 +9,7 @@ use super::aggregate::aggregate_name;
 use super::catalogue::Function;
 use super::cut::group_expression;
 use super::expression::Expressions;
+use super::membership::Membership;
 use super::membership::not;
 use super::middle::Subqueries;
 use super::query::{Environment, is_aggregated, item_expr};
@@ -93,6 +94,8 @@ struct Search<'v, 'r, 'p> {
     aggregates: usize,
     /// Subqueries that belong to the ANY or ALL around them.
     taken: Vec<*const ast::Expr>,
+    /// Conditions of which only the truth matters.
+    holding: Vec<*const ast::Expr>,
 }
 
 impl ast::Visitor for Search<'_, '_, '_> {
@@ -113,7 +116,11 @@ impl ast::Visitor for Search<'_, '_, '_> {
             return ControlFlow::Continue(());
         }
         match expr {
-            ast::Expr::Function(function) if aggregate_name(function).is_some() => self.aggregates += 1,
+            ast::Expr::Function(function) if aggregate_name(function).is_some() => {
+                self.aggregates += 1;
+                function.filter.iter().for_each(|filter| holding(filter, &mut self.holding));
+            }
+            ast::Expr::Case { operand: None, conditions, .. } => conditions.iter().for_each(|when| holding(&when.condition, &mut self.holding)),
             ast::Expr::AnyOp { left: _, compare_op: _, right, is_some: _ } | ast::Expr::AllOp { left: _, compare_op: _, right } => {
                 self.taken.push(std::ptr::from_ref(right.as_ref()));
             }
@@ -161,17 +168,18 @@ impl Search<'_, '_, '_> {
                 let (found, _) = self.resolver.exists(subquery, &[], self.place)?;
                 if *negated { not(found) } else { found }
             }
-            ast::Expr::InSubquery { expr, subquery, negated } => self.membership(expr, subquery, *negated)?,
+            ast::Expr::InSubquery { expr: subject, subquery, negated: false } => self.membership(subject, subquery, self.wanted(expr))?,
+            ast::Expr::InSubquery { expr, subquery, negated: true } => self.membership(expr, subquery, Membership::Negated)?,
             ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr } => match unnested(expr) {
-                ast::Expr::InSubquery { expr, subquery, negated: false } => self.membership(expr, subquery, true)?,
+                ast::Expr::InSubquery { expr, subquery, negated: false } => self.membership(expr, subquery, Membership::Negated)?,
                 _ => return Ok(None),
             },
             ast::Expr::AnyOp { left, compare_op: ast::BinaryOperator::Eq, right, is_some: _ } => match unnested(right) {
-                ast::Expr::Subquery(query) => self.membership(left, query, false)?,
+                ast::Expr::Subquery(query) => self.membership(left, query, self.wanted(expr))?,
                 _ => return Ok(None),
             },
             ast::Expr::AllOp { left, compare_op: ast::BinaryOperator::NotEq, right } => match unnested(right) {
-                ast::Expr::Subquery(query) => self.membership(left, query, true)?,
+                ast::Expr::Subquery(query) => self.membership(left, query, Membership::Negated)?,
                 _ => return Ok(None),
             },
             ast::Expr::Subquery(_) if self.taken.contains(&std::ptr::from_ref(expr)) => return Ok(None),
@@ -186,8 +194,23 @@ impl Search<'_, '_, '_> {
         Ok(Some(Expr::column(id, Type::Bool)))
     }
 
-    fn membership(&mut self, subject: &ast::Expr, query: &ast::Query, negated: bool) -> Result<Expr, Refusal> {
-        self.resolver.membership(subject, query, negated, self.place, self.given)
+    fn membership(&mut self, subject: &ast::Expr, query: &ast::Query, wanted: Membership) -> Result<Expr, Refusal> {
+        self.resolver.membership(subject, query, wanted, self.place, self.given)
+    }
+
+    fn wanted(&self, expr: &ast::Expr) -> Membership {
+        if self.holding.contains(&std::ptr::from_ref(expr)) { Membership::Taken } else { Membership::Told }
+    }
+}
+
+/// The conditions within one of which, like of it, only the truth matters.
+fn holding(condition: &ast::Expr, found: &mut Vec<*const ast::Expr>) {
+    match unnested(condition) {
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::And | ast::BinaryOperator::Or, right } => {
+            holding(left, found);
+            holding(right, found);
+        }
+        other => found.push(std::ptr::from_ref(other)),
     }
 }
 
@@ -198,7 +221,10 @@ impl Resolver<'_> {
 
     /// Resolves the subqueries of an expression before the expression itself.
     pub(super) fn subqueries_in(&mut self, expr: &ast::Expr, place: Place<'_>, which: Which, given: &mut Given) -> Result<(), Refusal> {
-        let mut search = Search { resolver: self, place, given, which, queries: 0, aggregates: 0, taken: Vec::new() };
+        let mut search = Search { resolver: self, place, given, which, queries: 0, aggregates: 0, taken: Vec::new(), holding: Vec::new() };
+        if which == Which::Condition {
+            holding(expr, &mut search.holding);
+        }
         match ast::Visit::visit(expr, &mut search) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(refusal) => Err(refusal),

@@ -1,5 +1,7 @@
 //! Runs one statement: the engine's questions are passed on, statements about the session are answered here.
 
+use bytes::Bytes;
+
 use super::connection::Connection;
 use super::copy::Writer;
 use super::cursor::no_cursor;
@@ -22,6 +24,7 @@ impl<S: Service> Connection<S> {
         self.allowed(statement)?;
         match statement {
             Statement::Query(query) if unlocks(query) => Ok(Reply::texts("SELECT", vec![unlocked_column()], vec![vec![String::new()]])),
+            Statement::Query(query) if asks_process(query) => Ok(self.process(formats)),
             Statement::Query(query) => match query.configures() {
                 Some(configure) => self.configure(configure, arguments),
                 None => self.answer(query, parameters, arguments, formats).await,
@@ -140,6 +143,16 @@ impl<S: Service> Connection<S> {
         })
     }
 
+    /// The number that the session's BackendKeyData told.
+    fn process(&self, formats: &[Format]) -> Reply {
+        let process = self.key.process;
+        let value = match formats.first() {
+            Some(Format::Binary) => Bytes::copy_from_slice(&process.to_be_bytes()),
+            Some(Format::Text) | None => Bytes::from(process.to_string()),
+        };
+        Reply { columns: Some(vec![process_column()]), rows: vec![vec![Some(value)]], ..Reply::done("SELECT") }
+    }
+
     /// `SELECT set_config(…)` is SET with a row.
     fn configure(&mut self, configure: Configure, arguments: &[Argument]) -> Result<Reply, Stop> {
         let Configure { name, value, scope, column } = configure;
@@ -235,4 +248,14 @@ pub(super) fn unlocks(query: &Query) -> bool {
 /// Of type void, whose value is the empty string in both formats.
 pub(super) fn unlocked_column() -> ColumnDescription {
     ColumnDescription { type_oid: 2278, type_size: 4, ..text_column("pg_advisory_unlock_all") }
+}
+
+/// Tools (Superset's SQL Lab) ask for it before each statement, to cancel it by.
+pub(super) fn asks_process(query: &Query) -> bool {
+    let sql = query.to_sql().to_ascii_lowercase();
+    matches!(sql.as_str(), "select pg_backend_pid()" | "select pg_catalog.pg_backend_pid()")
+}
+
+pub(super) fn process_column() -> ColumnDescription {
+    ColumnDescription { type_oid: 23, type_size: 4, ..text_column("pg_backend_pid") }
 }

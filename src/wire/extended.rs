@@ -6,7 +6,7 @@ use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 
 use super::ask::explain_column;
-use super::command::{unlocked_column, unlocks};
+use super::command::{asks_process, process_column, unlocked_column, unlocks};
 use super::connection::Connection;
 use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
@@ -69,6 +69,7 @@ impl<S: Service> Connection<S> {
         Ok(match statement {
             None => (Vec::new(), None),
             Some(Statement::Query(query)) if unlocks(query) => (Vec::new(), Some(vec![unlocked_column()])),
+            Some(Statement::Query(query)) if asks_process(query) => (Vec::new(), Some(vec![process_column()])),
             Some(Statement::Query(query)) => match query.configures() {
                 Some(configure) => configuring(&configure),
                 None => {

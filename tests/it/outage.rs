@@ -82,11 +82,19 @@ async fn a_database_that_goes_away_under_load_costs_no_charge_and_gives_no_wrong
             }
         }));
     }
-    // As a restart or a cut network looks from here: every connection ends, whatever runs on it.
-    for _ in 0..30 {
+    // As a restart or a cut network looks from here: every connection ends, whatever runs on it, and for a while there is nothing to connect to.
+    let (socket, away) = (veil.server.directory().join(".s.PGSQL.5432"), veil.server.directory().join("away"));
+    for round in 0..30 {
         tokio::time::sleep(Duration::from_millis(100)).await;
+        if round % 10 == 9 {
+            std::fs::rename(&socket, &away).unwrap();
+        }
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'";
         veil.client.batch_execute(end).await.unwrap();
+        if away.exists() {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            std::fs::rename(&away, &socket).unwrap();
+        }
     }
     over.store(true, Ordering::SeqCst);
     for asker in askers {

@@ -24,6 +24,10 @@ async fn direct(veil: &Veil, sql: &str) -> Vec<String> {
 async fn statistics_without_noise_equal_postgresql() {
     let veil = Veil::demo(wide, Veil::silent()).await;
     let questions = [
+        // NULL is in no set, and not outside of one either.
+        "SELECT count(*) FROM nls.interviews WHERE (industry_code IN (SELECT industry_code FROM nls.industries WHERE industry_code > 5)) IS FALSE",
+        "SELECT count(*) FROM nls.interviews WHERE coalesce(industry_code IN (SELECT industry_code FROM nls.industries WHERE industry_code > 5), true)",
+        "SELECT count(*), count(CASE WHEN industry_code = ANY (SELECT industry_code FROM nls.industries WHERE industry_code > 5) THEN 1 END) FROM nls.interviews",
         // Squares past eight bytes.
         "SELECT round(stddev_pop(years_of_school * 100000000.0), -3), round(corr(years_of_school * 100000000.0, birth_year * 1000000.0)::numeric, 6) FROM nls.women",
         "SELECT race, round(stddev_samp(years_of_school), 6), round(var_pop(years_of_school), 6), count(*) FROM nls.women GROUP BY race ORDER BY race",

@@ -65,7 +65,7 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
         (F::Left | F::Right | F::Substring | F::SubstringFor, counts) => shown(part(function, subject, counts)?),
         (F::SplitPart, [separator, at]) => shown(split(subject, text(separator)?, integer(at)?)?),
         (F::PadLeft | F::PadRight, [length, fill @ ..]) => {
-            shown(padded(function, subject, integer(length)?, fill.first().map_or(Ok(" "), |f| text(f))?))
+            shown(padded(function, subject, integer(length)?, fill.first().map_or(Ok(" "), |f| text(f))?)?)
         }
         (F::Repeat, [count]) if integer(count)? <= 100 => shown(subject.repeat(usize::try_from(integer(count)?).unwrap_or(0))),
         (F::Like, [pattern]) => {
@@ -110,22 +110,44 @@ fn split(subject: &str, separator: &str, at: i64) -> Result<String, NotEvaluable
     Ok(subject.split(separator).nth(at).unwrap_or("").to_owned())
 }
 
-fn padded(function: Function, subject: &str, length: i64, fill: &str) -> String {
-    let length = usize::try_from(length).unwrap_or(0).min(BYTES_MAX);
+/// Not where it would be longer than what is evaluated here.
+fn padded(function: Function, subject: &str, length: i64, fill: &str) -> Result<String, NotEvaluable> {
+    let length = usize::try_from(length).unwrap_or(0);
+    if length > BYTES_MAX {
+        return Err(NotEvaluable);
+    }
     let have = subject.chars().count();
     if have >= length {
-        return subject.chars().take(length).collect();
+        return Ok(subject.chars().take(length).collect());
     }
     let filling: String = fill.chars().cycle().take(if fill.is_empty() { 0 } else { length - have }).collect();
-    if function == Function::PadLeft { format!("{filling}{subject}") } else { format!("{subject}{filling}") }
+    Ok(if function == Function::PadLeft { format!("{filling}{subject}") } else { format!("{subject}{filling}") })
 }
 
-/// LIKE: `%` any characters, `_` one, a backslash takes the next as it is.
+/// LIKE: `%` any characters, `_` one, a backslash takes the next as it is. Only the last `%` met is ever tried again: steps are at most the product of both lengths.
 fn matches(subject: &[char], pattern: &[char]) -> bool {
-    match pattern {
-        [] => subject.is_empty(),
-        ['%', rest @ ..] => (0..=subject.len()).any(|at| matches(&subject[at..], rest)),
-        ['_', rest @ ..] => !subject.is_empty() && matches(&subject[1..], rest),
-        ['\\', literal, rest @ ..] | [literal, rest @ ..] => subject.first() == Some(literal) && matches(&subject[1..], rest),
+    let (mut at, mut place) = (0, 0);
+    let mut again: Option<(usize, usize)> = None;
+    while at < subject.len() {
+        let met = match pattern.get(place..) {
+            Some(['%', ..]) => {
+                again = Some((at, place + 1));
+                place += 1;
+                continue;
+            }
+            Some(['_', ..]) => Some(1),
+            Some(['\\', literal, ..]) => (subject[at] == *literal).then_some(2),
+            Some([literal, ..]) => (subject[at] == *literal).then_some(1),
+            Some([]) | None => None,
+        };
+        match (met, again) {
+            (Some(length), _) => (at, place) = (at + 1, place + length),
+            (None, Some((from, behind))) => {
+                again = Some((from + 1, behind));
+                (at, place) = (from + 1, behind);
+            }
+            (None, None) => return false,
+        }
     }
+    pattern.get(place..).is_none_or(|rest| rest.iter().all(|c| *c == '%'))
 }

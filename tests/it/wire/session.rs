@@ -246,6 +246,22 @@ async fn what_drivers_send_by_themselves_is_taken() {
     }
 }
 
+/// The number of BackendKeyData, for tools that want to cancel by it; answered from the session alone.
+#[tokio::test]
+async fn a_session_knows_its_number() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    let number = socket.key[..4].to_vec();
+    let text = i32::from_be_bytes(number.clone().try_into().unwrap()).to_string();
+    assert_eq!(socket.value("SELECT pg_backend_pid()").await, text);
+    assert_eq!(socket.value("select pg_catalog.pg_backend_pid()").await, text);
+    socket.send(&[parse("", "SELECT pg_backend_pid()"), bind("", "", &[], &[1]), execute("", 0), sync()].concat()).await;
+    let replies = socket.until_ready().await;
+    let row = replies.iter().find(|reply| reply.kind == b'D').unwrap();
+    assert_eq!(row.body[6..], number);
+    assert_eq!(running.service.answers(), 0);
+}
+
 /// Django and PostgREST set this way; the same names and rules as SET.
 #[tokio::test]
 async fn set_config_alone_is_set() {
