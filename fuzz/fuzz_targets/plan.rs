@@ -15,13 +15,13 @@ use pgveil::rewrite::Terms;
 fn column(name: &str, data_type: Type, bounds: Option<(i64, i64)>, domain: &[&str]) -> Column {
     let bounds = bounds.map(|(lower, upper)| Bounds { lower: Scalar::Int(lower), upper: Scalar::Int(upper) });
     let domain = (!domain.is_empty()).then(|| domain.iter().map(|value| Scalar::Text((*value).to_owned())).collect());
-    Column { name: name.to_owned(), data_type, not_null: true, deterministic_collation: true, bounds, domain }
+    Column { name: name.to_owned(), data_type, not_null: true, deterministic_collation: true, bounds, domain, declared: None, extent: None }
 }
 
 fn table(name: &str, protection: Protection, columns: Vec<Column>) -> Table {
     let unique_keys = vec![UniqueKey { columns: vec!["id".to_owned()], primary: true }];
     let (schema, name) = ("public".to_owned(), name.to_owned());
-    Table { oid: 1, schema, name, protection, columns, unique_keys, foreign_keys: Vec::new(), fingerprint: String::new() }
+    Table { oid: 1, schema, name, protection, columns, unique_keys, foreign_keys: Vec::new(), fingerprint: String::new(), listing: None }
 }
 
 fn unit(path: Vec<Step>, column: &str) -> Protection {
