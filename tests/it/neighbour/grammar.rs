@@ -92,7 +92,7 @@ impl Grammar<'_> {
                 let op = self.random.pick(&["+", "-", "*", "/", "%"]);
                 format!("({a} {op} {})", self.integer(depth - 1))
             }
-            5 => format!("(- {a})"),
+            5 => format!("(- ({a}))"),
             6 => format!("abs({a})"),
             7 => format!("mod({a}, {})", self.integer(depth - 1)),
             8 => format!("coalesce({a}, {})", self.integer(depth - 1)),
@@ -116,7 +116,7 @@ impl Grammar<'_> {
                 let op = self.random.pick(&["+", "-", "*", "/", "%"]);
                 format!("({a} {op} {})", self.numeric(depth - 1))
             }
-            4 => format!("(- {a})"),
+            4 => format!("(- ({a}))"),
             5 => format!("{}({a})", self.random.pick(&["abs", "sign", "floor", "ceil", "ceiling", "round", "trunc"])),
             6 => format!("{}({a}, {})", self.random.pick(&["round", "trunc"]), self.random.pick(&["0", "1", "2", "-1", "-2", "-3"])),
             7 => format!("{}({a})", self.random.pick(&["sqrt", "ln", "log", "log10"])),
@@ -145,7 +145,7 @@ impl Grammar<'_> {
                 let op = self.random.pick(&["+", "-", "*", "/"]);
                 format!("({a} {op} {})", self.float(depth - 1))
             }
-            4 => format!("(- {a})"),
+            4 => format!("(- ({a}))"),
             5 => format!("{}({a})", self.random.pick(&["abs", "sign", "floor", "ceil", "round", "trunc"])),
             6 => format!("{}({a})", self.random.pick(&["sqrt", "ln", "log", "log10"])),
             7 => format!("({})::float8", self.any_number(depth - 1)),
