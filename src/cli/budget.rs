@@ -7,7 +7,7 @@ use super::arguments::{BudgetQuestion, Reason, Whom};
 use super::{Failure, start};
 use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, Record};
 use crate::mechanism::Fixed;
-use crate::policy::{File, Renew, Scalar};
+use crate::policy::{FROM_1970_US, File, Scalar};
 use crate::rewrite::sql;
 
 /// Most debits of a role that are listed.
@@ -105,11 +105,7 @@ async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Fail
 fn balance(name: &str, balance: &Balance, failures: String) -> Vec<String> {
     let Balance { cap: _, spent: _, lifetime, renew, renews_at: _, granted: (granted, granted_delta), frozen } = balance;
     let left = format!("{:.2} %", balance.fraction_left() * 100.0);
-    let renewed = match renew {
-        Renew::Never => "never",
-        Renew::Weekly => "weekly",
-        Renew::Monthly => "monthly",
-    };
+    let renewed = renew.name();
     let granted = match (*granted, *granted_delta) {
         (Fixed::ZERO, Fixed::ZERO) => "-".to_owned(),
         (by_epsilon, by_delta) => format!("{} {}", epsilon(Some(by_epsilon)), delta(by_delta)),
@@ -124,8 +120,10 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
     for role in &file.roles {
         let entries = ledger.history(&role.name, HISTORY_MAX).await.map_err(Failure::new)?;
         lines.extend(entries.into_iter().map(|Entry { loss, microseconds, fingerprint }| {
-            let plan = fingerprint.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-            (microseconds, vec![time(microseconds), role.name.clone(), epsilon(loss.epsilon), mu(loss.mu_squared), delta(loss.delta), plan])
+            (
+                microseconds,
+                vec![time(microseconds), role.name.clone(), epsilon(loss.epsilon), mu(loss.mu_squared), delta(loss.delta), fingerprint.short()],
+            )
         }));
     }
     for Decided { id: _, microseconds, decision: Decision { act, who, why } } in ledger.decisions().await.map_err(Failure::new)? {
@@ -166,7 +164,7 @@ async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {
 
 /// Microseconds since 1970, for people.
 fn time(microseconds: i64) -> String {
-    sql::scalar_text(&Scalar::Timestamp(microseconds - 946_684_800_000_000))
+    sql::scalar_text(&Scalar::Timestamp(microseconds - FROM_1970_US))
 }
 
 /// Without a pure bound there is none to show.

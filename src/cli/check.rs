@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Failure, start};
-use crate::policy::{Accounting, Column, Policy, Protection, Scalar, Table, Unit};
+use crate::policy::{Column, Policy, Protection, Scalar, Table, Unit};
 
 /// Values of a domain that a summary shows.
 const VALUES_SHOWN: usize = 6;
@@ -32,11 +32,7 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
 /// What the policy protects, shows and allows. No verifier, no URL.
 fn summary(policy: &Policy) -> Vec<String> {
     let privacy = &policy.privacy;
-    let accounting = match privacy.accounting {
-        Accounting::Gdp => "gdp",
-        Accounting::Zcdp => "zcdp",
-        Accounting::Pure => "pure",
-    };
+    let accounting = privacy.accounting.name();
     let budget = privacy.budget;
     let mut lines = vec![
         format!("Protected: one {}, with everything about it", privacy.unit),

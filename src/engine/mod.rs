@@ -40,7 +40,7 @@ use crate::finish;
 use crate::ledger::{Balances, Ledger, Verdict};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::{Certificate, Notices, Policy, Wishes};
+use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Wishes};
 use crate::refusal::Refusal;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
@@ -319,10 +319,9 @@ pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
     let grain = policy.time_grain.map_or(1, |grain| grain.as_micros().max(1));
     let since_1970 = since_1970 - since_1970 % grain;
-    let epoch_2000 = 946_684_800_000_000;
     let zone = asker.settings.iter().find(|(name, _)| name.eq_ignore_ascii_case("TimeZone")).map_or("UTC", |(_, zone)| zone);
     let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"].iter().any(|known| known.eq_ignore_ascii_case(zone));
-    Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - epoch_2000, role: asker.role.clone(), is_utc }
+    Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US, role: asker.role.clone(), is_utc }
 }
 
 /// An error of the analyst's own statement, as we print it: its place is found again in their text.

@@ -5,8 +5,8 @@ use crate::catalog::Type;
 use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
-use crate::mechanism::{Accounting, Fixed};
-use crate::policy::{Column, Policy, Protection, Renew, Scalar, Table, ViewKind, WISHES, Wishes};
+use crate::mechanism::Fixed;
+use crate::policy::{Column, FROM_1970_US, Policy, Protection, Scalar, Table, ViewKind, WISHES, Wishes};
 use crate::rewrite::{Plan, sql};
 use crate::shadow::Asker;
 
@@ -39,16 +39,8 @@ impl Engine {
         let balance = self.ledger.balance(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let failures = self.ledger.failures(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let budget = self.policy.role(&asker.role).map_or(self.policy.privacy.budget, |role| role.budget);
-        let accounting = match balance.cap.accounting() {
-            Accounting::Gdp => "gdp",
-            Accounting::Zcdp => "zcdp",
-            Accounting::Pure => "pure",
-        };
-        let renew = match balance.renew {
-            Renew::Never => "never",
-            Renew::Weekly => "weekly",
-            Renew::Monthly => "monthly",
-        };
+        let accounting = balance.cap.accounting().name();
+        let renew = balance.renew.name();
         Ok(vec![
             Some(asker.role.clone()),
             Some(accounting.to_owned()),
@@ -84,14 +76,13 @@ fn fixed(value: Fixed) -> Option<String> {
 
 /// Microseconds since 1970 as a timestamptz.
 fn time(microseconds: i64) -> String {
-    format!("{}+00", sql::scalar_text(&Scalar::Timestamp(microseconds - 946_684_800_000_000)))
+    format!("{}+00", sql::scalar_text(&Scalar::Timestamp(microseconds - FROM_1970_US)))
 }
 
 fn debit(entry: &Entry) -> Row {
     let Entry { loss, microseconds, fingerprint } = entry;
-    let digest = fingerprint.as_bytes().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let (mu, delta) = (number(loss.mu_squared.to_f64().sqrt()), fixed(loss.delta));
-    vec![Some(time(*microseconds)), loss.epsilon.and_then(fixed), mu, fixed(loss.rho), delta, Some(digest)]
+    vec![Some(time(*microseconds)), loss.epsilon.and_then(fixed), mu, fixed(loss.rho), delta, Some(fingerprint.short())]
 }
 
 fn table_row(table: &Table, policy: &Policy) -> Row {

@@ -8,7 +8,7 @@ use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
 use super::store::{Access, Row, Store, Value, loss as columns, text};
 use super::{AccountSpec, Entry, Purchase};
-use crate::mechanism::{Accounting, Cap, Fixed, Loss};
+use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 
 /// An account of the policy in force: its row, and what the policy says of it.
@@ -317,7 +317,7 @@ fn open_account(store: &mut dyn Store, now: i64, kind: &str, spec: &AccountSpec)
     let fixed = Fixed::round_down;
     let terms =
         Terms { epsilon: fixed(budget.epsilon), delta: fixed(budget.delta), threshold_share: fixed(*threshold_share), cap: *cap, renew: *renew };
-    let accounting = accounting_name(cap.accounting());
+    let accounting = cap.accounting().name();
     let (kind_value, budget_values) = (text(kind), [Value::Real(budget.epsilon), Value::Real(budget.delta)]);
     let sql = "SELECT id, accounting, threshold_share FROM account WHERE kind = $1 AND (kind = 'owner' OR name = $2)";
     let found = store.query(sql, &[kind_value.clone(), text(name)])?;
@@ -333,7 +333,7 @@ fn open_account(store: &mut dyn Store, now: i64, kind: &str, spec: &AccountSpec)
             let start = period_start(*renew, now).unwrap_or(0);
             let sql = "INSERT INTO period (account, renew, start, epsilon, rho, mu_squared, delta, debits, receipts, decisions)
                        VALUES ($1, $2, $3, $4, $4, $4, $4, 0, 0, 0)";
-            store.query(sql, &[Value::Int(id), text(renew_name(*renew)), Value::Int(start), zero])?;
+            store.query(sql, &[Value::Int(id), text(renew.name()), Value::Int(start), zero])?;
         }
         return Ok(Account { id, terms });
     };
@@ -358,27 +358,11 @@ fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), 
     let Account { id, terms } = account;
     let row = store.query("SELECT renew, start FROM period WHERE account = $1", &[Value::Int(id)])?;
     let row = first(&row)?;
-    if row.text(0)? == renew_name(terms.renew) {
+    if row.text(0)? == terms.renew.name() {
         return Ok(());
     }
     let start = period_start(terms.renew, now).unwrap_or(0).max(row.int(1)?);
     let sql = "UPDATE period SET renew = $1, start = $2 WHERE account = $3";
-    store.query(sql, &[text(renew_name(terms.renew)), Value::Int(start), Value::Int(id)])?;
+    store.query(sql, &[text(terms.renew.name()), Value::Int(start), Value::Int(id)])?;
     Ok(())
-}
-
-fn accounting_name(accounting: Accounting) -> &'static str {
-    match accounting {
-        Accounting::Gdp => "gdp",
-        Accounting::Zcdp => "zcdp",
-        Accounting::Pure => "pure",
-    }
-}
-
-fn renew_name(renew: Renew) -> &'static str {
-    match renew {
-        Renew::Never => "never",
-        Renew::Weekly => "weekly",
-        Renew::Monthly => "monthly",
-    }
 }

@@ -18,6 +18,11 @@ impl Fingerprint {
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// Its first eight bytes, for people to tell plans apart by.
+    pub fn short(&self) -> String {
+        self.0.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 impl fmt::Display for Fingerprint {

@@ -14,6 +14,17 @@ pub enum Accounting {
     Pure,
 }
 
+impl Accounting {
+    /// As policies and ledgers spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gdp => "gdp",
+            Self::Zcdp => "zcdp",
+            Self::Pure => "pure",
+        }
+    }
+}
+
 /// What one account may ever spend: a budget (epsilon, delta) translated once, when the account opens.
 ///
 /// The split of delta is fixed with it. Were the threshold's share to float, the analyst could spend the Gaussian part first and the deltas where they

@@ -8,6 +8,8 @@ pub enum Zone {
 }
 
 const DAY_US: i64 = 86_400_000_000;
+/// Microseconds from 1970, where clocks begin, to 2000, where PostgreSQL does.
+pub const FROM_1970_US: i64 = 946_684_800_000_000;
 
 /// `YYYY-MM-DD`, years 0001 to 9999, as days since 2000-01-01.
 pub fn date(text: &str) -> Option<i32> {

@@ -11,6 +11,7 @@ mod views;
 mod walk;
 mod wishes;
 
+pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
@@ -37,6 +38,17 @@ pub enum Renew {
     Never,
     Weekly,
     Monthly,
+}
+
+impl Renew {
+    /// As policies and ledgers spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Weekly => "weekly",
+            Self::Monthly => "monthly",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::{Accounting, Bounds, Column, Listing, Policy, Privacy, Protection, Scalar, Table};
+use super::{Bounds, Column, Listing, Policy, Privacy, Protection, Scalar, Table};
 
 /// Sixty-four hexadecimal digits. Roles, addresses and the limits that bound resources only are left out: they change who is answered, not what.
 pub fn digest(policy: &Policy) -> String {
@@ -34,11 +34,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 
 fn privacy(privacy: &Privacy, text: &mut String) {
     let Privacy { unit, budget, epsilon_default, epsilon_max, accounting, threshold_share, data_version } = privacy;
-    let accounting = match accounting {
-        Accounting::Gdp => "gdp",
-        Accounting::Zcdp => "zcdp",
-        Accounting::Pure => "pure",
-    };
+    let accounting = accounting.name();
     let bits = [budget.epsilon, budget.delta, *epsilon_default, *epsilon_max, *threshold_share].map(f64::to_bits);
     line(text, format_args!("privacy {unit:?} {bits:?} {accounting} {data_version:?}"));
 }

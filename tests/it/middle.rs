@@ -1,6 +1,6 @@
 //! Middle queries: released rows as constants of a later release, in FROM and in expressions.
 
-use crate::road::{direct, wide};
+use crate::road::wide;
 use crate::veil::Veil;
 
 const ANSWERED: &[&str] = &[
@@ -31,7 +31,7 @@ async fn constants_are_what_postgresql_would_compute() {
     for sql in ANSWERED {
         let mut asker = Veil::asker();
         asker.wishes.epsilon = Some(0.2);
-        let expected = direct(&veil, sql).await;
+        let expected = veil.direct(sql).await;
         match veil.rows_as(&asker, sql).await {
             Ok(rows) if rows == expected => {}
             Ok(rows) => faults.push(format!("{sql}\n  wanted {expected:?}\n  found {rows:?}")),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Argument, Format, Service};
+use pgveil::engine::{Argument, Asker, Format, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
 use tokio_util::sync::CancellationToken;
@@ -14,18 +14,6 @@ const UNBOUNDED: &str = "hourly_wage: {bounds: [0, 250]}";
 
 pub fn wide(yaml: String) -> String {
     yaml.replace("hourly_wage: {bounds: [0, 30]}", UNBOUNDED).replace("hours_per_week: {bounds: [0, 100]}", "hours_per_week: {bounds: [0, 168]}")
-}
-
-/// Rows of a statement on the backing database itself, in the form of `Veil::rows`.
-pub async fn direct(veil: &Veil, sql: &str) -> Vec<String> {
-    let messages = veil.client.simple_query(sql).await.unwrap();
-    let mut rows = Vec::new();
-    for message in messages {
-        if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
-            rows.push((0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect::<Vec<_>>().join("|"));
-        }
-    }
-    rows
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,12 +43,7 @@ async fn answers_without_noise_equal_postgresql() {
         "SELECT g.n, count(*) FROM generate_series(1, 3) AS g(n) GROUP BY g.n ORDER BY 1",
         "SELECT count(DISTINCT CASE WHEN union_member = 1 THEN woman_id END) FROM nls.interviews",
     ];
-    for sql in questions {
-        let mut asker = Veil::asker();
-        asker.wishes.epsilon = Some(0.2);
-        let answered = veil.rows_as(&asker, sql).await.unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report()));
-        assert_eq!(answered, direct(&veil, sql).await, "{sql}");
-    }
+    veil.answers_as_postgresql(&Asker { wishes: Veil::wishes(0.2), ..Veil::asker() }, &questions).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +89,7 @@ async fn bind_is_a_question() {
         let year_value = Argument { format: Format::Binary, value: Some(bytes::Bytes::copy_from_slice(&i16::to_be_bytes(year))) };
         let arguments = [year_value, text(race)];
         let answer = veil.engine.answer(&asker, query, &described.parameters, &arguments, &[], CancellationToken::new()).await.unwrap();
-        let expected = direct(&veil, &format!("SELECT count(*) FROM nls.women WHERE birth_year = {year} AND race = '{race}'")).await;
+        let expected = veil.direct(&format!("SELECT count(*) FROM nls.women WHERE birth_year = {year} AND race = '{race}'")).await;
         assert_eq!(answer.rows[0][0].as_deref(), Some(expected[0].as_bytes()));
         let after = veil.spent().await;
         assert_eq!(after > before, is_new, "new values are a new question");

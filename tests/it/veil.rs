@@ -11,6 +11,7 @@ use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Budget, File, Policy, Renew, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
+use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use tokio_util::sync::CancellationToken;
 
 /// Draws nothing but zeros: for answers that must equal PostgreSQL's own.
@@ -125,6 +126,22 @@ impl Veil {
     /// Rows as text, columns joined by `|`, NULL as `∅`.
     pub async fn rows_as(&self, asker: &Asker, sql: &str) -> Result<Vec<String>, Error> {
         rows_of(&self.engine, asker, sql).await
+    }
+
+    /// Rows of a statement on the backing database itself, in the form of `rows_as`.
+    pub async fn direct(&self, sql: &str) -> Vec<String> {
+        let messages = self.client.simple_query(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+        let text = |row: &SimpleQueryRow| (0..row.len()).map(|i| row.get(i).unwrap_or("∅").to_owned()).collect::<Vec<_>>().join("|");
+        let rows = messages.iter().filter_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(text(row)) } else { None });
+        rows.collect()
+    }
+
+    /// Asks each question and wants PostgreSQL's own rows.
+    pub async fn answers_as_postgresql(&self, asker: &Asker, questions: &[&str]) {
+        for sql in questions {
+            let answered = self.rows_as(asker, sql).await.unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report()));
+            assert_eq!(answered, self.direct(sql).await, "{sql}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::super::naming::column_name;
-use super::super::open::plain_alias;
+use super::super::open::{check_select, plain_alias};
 use super::super::scope::{name_of, names_of};
 use super::fold::{fold, literal};
 use super::survey::{SCHEMAS, is_catalog_relation};
@@ -101,45 +101,6 @@ fn check_body(body: &ast::SetExpr) -> Result<(), Refusal> {
         }
         ast::SetExpr::Table(_) => Err(unsupported("TABLE")),
     }
-}
-
-fn check_select(select: &ast::Select) -> Result<(), Refusal> {
-    let ast::Select {
-        select_token: _,
-        optimizer_hints,
-        distinct: _,
-        select_modifiers,
-        top,
-        top_before_distinct: _,
-        projection: _,
-        exclude,
-        into,
-        from: _,
-        lateral_views,
-        prewhere,
-        selection: _,
-        connect_by,
-        group_by: _,
-        cluster_by,
-        distribute_by,
-        sort_by,
-        having: _,
-        named_window: _,
-        qualify,
-        window_before_qualify: _,
-        value_table_mode,
-        flavor,
-    } = select;
-    if into.is_some() {
-        return Err(Refusal::denied("SELECT INTO is not allowed").detail("pgveil answers read-only queries."));
-    }
-    let foreign = select_modifiers.is_some() || top.is_some() || exclude.is_some() || prewhere.is_some() || qualify.is_some();
-    let foreign = foreign || value_table_mode.is_some() || *flavor != ast::SelectFlavor::Standard || !optimizer_hints.is_empty();
-    let foreign = foreign || !lateral_views.is_empty() || !connect_by.is_empty() || !cluster_by.is_empty();
-    if foreign || !distribute_by.is_empty() || !sort_by.is_empty() {
-        return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this clause is not part of PostgreSQL's SELECT"));
-    }
-    Ok(())
 }
 
 fn check_factor(factor: &ast::TableFactor) -> Result<(), Refusal> {
