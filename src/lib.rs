@@ -94,5 +94,6 @@ pub mod refusal;
 pub mod release;
 pub mod resolve;
 pub mod rewrite;
+pub mod search;
 pub mod shadow;
 pub mod wire;

@@ -6,6 +6,8 @@
 
 The queries are those of Dong, Fang, Yi, Tao, Machanavajjhala 2022 (R2T), section 10: TPC-H without most conditions and without GROUP BY. Their errors, at scale 1, are the means of ten runs less the two best and the two worst; so are those printed here. Both follow the heaviest unit and not the size of the data: absolute errors of unlike scales
 may be held against each other.
+Beside them stand the errors with nothing declared: `rows_per_unit: auto` and `bounds: [0, auto]`, found by `pgveil bounds` at a fifth of the epsilon in all, the query at
+the rest. Each run there searches on a fresh ledger; what was found is printed as of the last run.
 It starts a PostgreSQL of its own and loads what the queries read.
 """
 
@@ -22,6 +24,8 @@ import psycopg2
 from peers import free_port, postgres
 
 EPSILON = 0.8
+# What of it all searches of a query take together, where nothing is declared.
+SEARCHED = 0.2
 
 SCHEMA = """
 CREATE TABLE customer (c_custkey int PRIMARY KEY);
@@ -61,6 +65,37 @@ tables:
 {tables}
 limits: {{groups_per_unit: 20, rows_per_unit: 1000000, groups: 100000, failures: 10, statement_timeout: 600s, connections: 20}}
 """
+
+# Where nothing is declared: the query (the same, or without the clip that the analyst would write), and the tables.
+AUTO = {
+    "Q3": (
+        None,
+        "  public.customer: {unit: c_custkey, other_columns: visible}\n  public.orders: {unit: {path: [o_custkey -> public.customer.c_custkey]}, other_columns: visible, rows_per_unit: 1000}\n"
+        "  public.lineitem: {unit: {path: [l_orderkey -> public.orders.o_orderkey, o_custkey -> public.customer.c_custkey]}, other_columns: visible, rows_per_unit: auto}\n",
+    ),
+    "Q10": (
+        None,
+        "  public.customer: {unit: c_custkey, other_columns: visible}\n  public.orders: {unit: {path: [o_custkey -> public.customer.c_custkey]}, other_columns: visible, rows_per_unit: auto}\n",
+    ),
+    "Q12": (
+        None,
+        "  public.orders: {unit: o_orderkey, other_columns: visible}\n  public.lineitem: {unit: {path: [l_orderkey -> public.orders.o_orderkey]}, other_columns: visible, rows_per_unit: auto}\n",
+    ),
+    "Q18": (
+        "SELECT sum(l_quantity) FROM lineitem",
+        "  public.customer: {unit: c_custkey, other_columns: visible}\n  public.orders: {unit: {path: [o_custkey -> public.customer.c_custkey]}, other_columns: visible, rows_per_unit: 1000}\n"
+        "  public.lineitem: {unit: {path: [l_orderkey -> public.orders.o_orderkey, o_custkey -> public.customer.c_custkey]}, other_columns: visible, rows_per_unit: auto, columns: {l_quantity: {bounds: [0, auto]}}}\n",
+    ),
+    "Q20": (
+        None,
+        "  public.supplier: {unit: s_suppkey, other_columns: visible}\n  public.lineitem: {unit: {path: [l_suppkey -> public.supplier.s_suppkey]}, other_columns: visible, rows_per_unit: auto}\n",
+    ),
+    "Q11": (
+        "SELECT sum(ps_supplycost * ps_availqty) FROM partsupp",
+        "  public.supplier: {unit: s_suppkey, other_columns: visible}\n"
+        "  public.partsupp: {unit: {path: [ps_suppkey -> public.supplier.s_suppkey]}, other_columns: visible, rows_per_unit: auto, columns: {ps_supplycost: {bounds: [0, auto]}, ps_availqty: {bounds: [0, auto]}}}\n",
+    ),
+}
 
 # Name, unit, the query, each unit's part of it, tables of the policy by the bound, and R2T's mean absolute error at scale 1: what it reports of the true answer.
 QUERIES = [
@@ -134,12 +169,17 @@ def load(connection, directory, scale):
 
 
 @contextlib.contextmanager
-def connected(program, policy, directory):
+def connected(program, policy, directory, searched=None):
+    """A session through a proxy under the policy; `searched` is told what the searches found, each of which spends that epsilon."""
     made = subprocess.run([program, "password"], input="bench\n", capture_output=True, text=True, check=True)
     verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
     path, port = os.path.join(directory, "policy.yaml"), free_port()
     with open(path, "w") as file:
         file.write(policy(verifier))
+    if searched is not None:
+        epsilon, tell = searched
+        ran = subprocess.run([program, "bounds", path, "--epsilon", str(epsilon)], capture_output=True, text=True, check=True)
+        tell([line.split(" (")[0] for line in ran.stdout.splitlines() if " (new" in line])
     with open(os.path.join(directory, "log"), "w") as log:
         server = subprocess.Popen([program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"], stderr=log)
     try:
@@ -175,24 +215,46 @@ def main():
     with postgres() as (directory, url, shadow):
         connection = psycopg2.connect(url)
         load(connection, directory, arguments.scale)
-        print(f"epsilon {EPSILON}, pure; scale {arguments.scale}; {arguments.runs} runs, trimmed means of the absolute errors\n")
-        print("| query | true answer | largest part of a unit | bound | pgveil errs by | R2T errs by (reported) | ratio |\n|---|---:|---:|---:|---:|---:|---:|")
+        print(f"epsilon {EPSILON}, pure; scale {arguments.scale}; {arguments.runs} runs, trimmed means of the absolute errors")
+        print(f"auto: searches at {EPSILON * SEARCHED:.2f} in all, the query at {EPSILON * (1 - SEARCHED):.2f}\n")
+        print("| query | true answer | largest part of a unit | bound | pgveil errs by | R2T errs by (reported) | ratio | pgveil with auto errs by | ratio | found |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---|")
         for name, unit, text, parts, tables, reported in QUERIES:
             with connection.cursor() as cursor:
                 cursor.execute(f"SELECT sum(v), max(v) FROM ({parts}) AS t (v)")
                 exact, most = (float(v) for v in cursor.fetchone())
             connection.rollback()
             bound = int(2 * most)
-            run = os.path.join(directory, name)
-            os.mkdir(run)
-            policy = lambda verifier: POLICY.format(url=url, shadow=shadow, directory=run, unit=unit, epsilon=EPSILON, password=verifier, tables=tables.format(bound=bound))
-            with connected(arguments.pgveil, policy, run) as cursor:
+
+            def policy(run, epsilon, tables):
+                return lambda verifier: POLICY.format(url=url, shadow=shadow, directory=run, unit=unit, epsilon=epsilon, password=verifier, tables=tables)
+
+            def folder(of):
+                path = os.path.join(directory, f"{name}-{of}")
+                os.mkdir(path)
+                return path
+
+            run = folder("declared")
+            with connected(arguments.pgveil, policy(run, EPSILON, tables.format(bound=bound)), run) as cursor:
                 errors = []
                 for _ in range(arguments.runs):
                     cursor.execute(text.format(bound=bound))
                     errors.append(abs(float(cursor.fetchone()[0]) - exact))
             error = trimmed(errors)
-            print(f"| {name} | {exact:,.0f} | {most:,.0f} | {bound:,} | {error:,.1f} | {reported:,.0f} | {reported / error:.0f} |", flush=True)
+            automatic, tables = AUTO[name]
+            errors, found = [], []
+            each = EPSILON * SEARCHED / tables.count("auto")
+            for at in range(arguments.runs):
+                run = folder(at)
+                told = lambda lines: found.__setitem__(slice(None), lines)
+                with connected(arguments.pgveil, policy(run, EPSILON * (1 - SEARCHED), tables), run, (each, told)) as cursor:
+                    cursor.execute(automatic or text)
+                    errors.append(abs(float(cursor.fetchone()[0]) - exact))
+            auto = trimmed(errors)
+            found = "; ".join(line.replace("public.", "") for line in found)
+            print(
+                f"| {name} | {exact:,.0f} | {most:,.0f} | {bound:,} | {error:,.1f} | {reported:,.0f} | {reported / error:.1f} | {auto:,.1f} | {reported / auto:.1f} | {found} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

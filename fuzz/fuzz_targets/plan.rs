@@ -54,6 +54,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
             table("v", unit(vec![step], "id"), visits),
             table("c", Protection::Public, vec![column("id", Type::Int4, None, &[]), column("t", Type::Text, None, &[])]),
         ],
+        searches: Vec::new(),
         limits: Limits {
             groups_per_unit: 5,
             rows_per_unit: 50,

@@ -11,10 +11,14 @@ Examples:
   pgveil demo --once 'SELECT count(*) FROM nls.women'
   pgveil password                               the password line of a role in a policy
   pgveil check policies/shop.yaml               does the policy hold for its database?
+  pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at a price
   pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.";
+
+/// Of one search of `pgveil bounds`, unless it is said.
+pub const SEARCH_EPSILON: f64 = 0.1;
 
 /// Answers SQL about private tables with differential privacy, as a proxy before PostgreSQL.
 #[derive(Debug, Parser)]
@@ -52,6 +56,25 @@ Every error is printed at once as file:line:column: message; the exit code is th
     Check {
         /// The policy file
         file: PathBuf,
+    },
+    /// Find privately what a policy leaves to `auto`: bounds of columns, rows of a unit; charged once and kept in the ledger
+    #[command(after_help = "\
+Examples:
+  pgveil bounds policies/shop.yaml                  makes the searches that are due
+  pgveil bounds policies/shop.yaml --epsilon 0.05   at less each, for tables of many units
+  pgveil bounds policies/shop.yaml --again          makes all of them anew, after the data have changed a lot
+
+Each search is charged to the owner's total and to the role it is made for; every other role pays the same before its first question. What
+was found decides clips and noise and is part of the policy from then on: restart or reload pgveil serve.")]
+    Bounds {
+        /// The policy file
+        file: PathBuf,
+        /// What one search costs
+        #[arg(long, value_name = "NUMBER", default_value_t = SEARCH_EPSILON)]
+        epsilon: f64,
+        /// Also those whose results are in the ledger; they are paid again, by every role that asks on
+        #[arg(long)]
+        again: bool,
     },
     /// Show how a query would be answered and what it would cost; spends nothing and reads no private row
     #[command(after_help = "\

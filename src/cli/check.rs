@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use super::{Failure, start};
-use crate::policy::{Column, Policy, Protection, Scalar, Table, Unit};
+use super::arguments::SEARCH_EPSILON;
+use super::{Failure, bounds, start};
+use crate::mechanism::{Loss, Standing};
+use crate::policy::{Column, File, Policy, Protection, Scalar, Table, Unit};
+use crate::search;
 
 /// Values of a domain that a summary shows.
 const VALUES_SHOWN: usize = 6;
@@ -13,13 +16,18 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     let opened = start::open(&file, &start::database(&file)?).await?;
     opened.connected.close().await;
     start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
-    for line in summary(&opened.policy) {
+    let (searches, due) = searches(&file, &opened.policy).await?;
+    let policy = start::as_found(&file, opened.policy).await?;
+    for line in summary(&policy).into_iter().chain(searches) {
         println!("{line}");
     }
     for warning in &opened.warnings {
         println!("warning: {warning}");
     }
-    let warnings = opened.warnings.len();
+    if due > 0 {
+        println!("warning: {due} searches are due; run `pgveil bounds {}`, or pgveil serve will not start", path.display());
+    }
+    let warnings = opened.warnings.len() + usize::from(due > 0);
     let ending = match warnings {
         0 => String::new(),
         1 => ", with 1 warning".to_owned(),
@@ -27,6 +35,29 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     };
     println!("{}: the policy holds for database {} (PostgreSQL {}){ending}", path.display(), opened.catalog.database, opened.catalog.server_version);
     Ok(())
+}
+
+/// What is left to searches, what they found or would cost, and how many are due.
+async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), Failure> {
+    let known = match start::found_by(file, policy).await? {
+        Some(ledger) => search::found(policy, &ledger).await.map_err(Failure::new)?,
+        None => policy.searches.iter().map(|_| None).collect(),
+    };
+    let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
+    let accounts: Vec<Standing> = roles.iter().chain([&owner]).map(|account| Standing { cap: account.cap, spent: Loss::ZERO }).collect();
+    let mut lines: Vec<String> = (!known.is_empty()).then(|| "Searches:".to_owned()).into_iter().collect();
+    for (search, found) in policy.searches.iter().zip(&known) {
+        lines.push(match found {
+            Some((kept, found)) => {
+                format!("  {}; {} for each role", bounds::read_out(policy, search, kept, "in the ledger"), bounds::price(&found.loss))
+            }
+            None => {
+                let plan = search::plan(policy, search, SEARCH_EPSILON, accounts.clone()).map_err(Failure::new)?;
+                format!("  {}: due; at epsilon {SEARCH_EPSILON} it costs {}", search::name(policy, search), bounds::price(&plan.loss()))
+            }
+        });
+    }
+    Ok((lines, known.iter().filter(|found| found.is_none()).count()))
 }
 
 /// What the policy protects, shows and allows. No verifier, no URL.

@@ -1,4 +1,4 @@
-//! `pgveil explain`: the plan of a query and its price. Needs the catalog; spends nothing, opens no ledger, reads no private row.
+//! `pgveil explain`: the plan of a query and its price. Needs the catalog; spends nothing, reads no private row, opens the ledger for what searches found alone.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::rewrite::Terms;
 pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
-    let (policy, connected) = (opened.policy, opened.connected);
-    connected.close().await;
+    opened.connected.close().await;
+    let policy = start::as_found(&file, opened.policy).await?;
     let terms = terms(&policy, role)?;
     let role = role.or(policy.roles.first().map(|role| role.name.as_str())).unwrap_or_default().to_owned();
     let search_path = vec![role.clone(), "public".to_owned()];

@@ -1,6 +1,7 @@
 //! The edge towards the operator: one subcommand a task, and the start-up that they share.
 
 mod arguments;
+mod bounds;
 mod budget;
 mod check;
 pub mod demo;
@@ -55,6 +56,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options).await,
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
+        Command::Bounds { file, epsilon, again } => bounds::run(&file, epsilon, again).await,
         Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Password => password::run(),

@@ -17,12 +17,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     let (token, hangups) = (signal::token()?, signal::hangups()?);
     let file = start::read(&options.policy)?;
     let database = start::database(&file)?;
-    let Some(ledger) = file.ledger_url.clone() else {
-        return Err(Failure::with_remedy(
-            format_args!("{} names no ledger", file.name),
-            "Add `ledger: {url: sqlite:///var/lib/pgveil/ledger.db}`; it remembers for ever what was spent.",
-        ));
-    };
+    let ledger = start::ledger_url(&file)?.to_owned();
     let tls = match (&options.tls_cert, &options.tls_key) {
         (Some(certificate), Some(key)) => Some(tls::from_files(certificate, key, options.tls_client_ca.as_deref())?),
         (None, _) | (_, None) => None,

@@ -8,10 +8,11 @@ use super::Failure;
 use crate::catalog::{self, Catalog};
 use crate::engine::{Engine, Service};
 use crate::execute::Backend;
-use crate::ledger::{AccountSpec, Ledger};
+use crate::ledger::{self, AccountSpec, Found, Ledger};
 use crate::mechanism::{Cap, Fixed};
 use crate::policy::{self, Budget, Checked, File, Policy, PolicyError, Privacy, Renew, Role};
 use crate::postgres::{self, Connected, connect};
+use crate::search;
 use crate::shadow::{Mirrored, Shadow, ShadowOptions, ShadowSource};
 
 /// Connections to a database that bears more than one.
@@ -50,6 +51,16 @@ pub fn database(file: &File) -> Result<Config, Failure> {
     config(url)
 }
 
+/// The ledger that the policy names.
+pub fn ledger_url(file: &File) -> Result<&str, Failure> {
+    file.ledger_url.as_deref().ok_or_else(|| {
+        Failure::with_remedy(
+            format_args!("{} names no ledger", file.name),
+            "Add `ledger: {url: sqlite:///var/lib/pgveil/ledger.db}`; it remembers for ever what was spent.",
+        )
+    })
+}
+
 /// A URL of PostgreSQL. Messages never show it: it may hold a password.
 pub fn config(url: &str) -> Result<Config, Failure> {
     let mut config: Config = url.parse().map_err(|e| {
@@ -86,6 +97,9 @@ pub async fn engine(
     before: Option<&Engine>,
 ) -> Result<Started, Failure> {
     let Opened { policy, warnings: _, catalog, connected } = opened;
+    let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
+    let ledger = Ledger::open(ledger, owner, &roles).await.map_err(|e| Failure::new(format_args!("{e}")))?;
+    let (policy, found) = settled(policy, &ledger).await?;
     let options = ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone());
     let shadow = Shadow::start(&policy, options).await.map_err(|e| {
         Failure::with_remedy(
@@ -96,16 +110,42 @@ pub async fn engine(
     let mirrored = shadow.mirror(&connected.client).await.map_err(Failure::new)?;
     // An embedded engine takes one session: the backend's comes next.
     connected.close().await;
-    let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
-    let ledger = Ledger::open(ledger, owner, &roles).await.map_err(|e| Failure::new(format_args!("{e}")))?;
     let warnings = shadow.warnings().to_vec();
     let backend = Backend::new(database, connections);
-    let engine = Engine::new(policy, backend, shadow, ledger, catalog.database, catalog.server_version);
+    let engine = Engine::new(policy, backend, shadow, ledger, catalog.database, catalog.server_version).resting_on(found);
     let engine = match before {
         Some(before) => engine.succeeding(before),
         None => engine,
     };
     Ok(Started { engine: Arc::new(engine), warnings, mirrored })
+}
+
+/// The policy with what its searches found, and what each role pays for that.
+async fn settled(policy: Policy, ledger: &Ledger) -> Result<(Policy, Vec<Found>), Failure> {
+    match search::settle(&policy, ledger).await.map_err(Failure::new)? {
+        Ok(settled) => Ok(settled),
+        Err(due) => Err(Failure::with_remedy(
+            format_args!("the policy leaves bounds to searches that have not been made: {}", due.join(", ")),
+            "Run `pgveil bounds` on the policy, which says what they cost and makes them; or write the bounds in the policy.",
+        )),
+    }
+}
+
+/// The policy as a proxy would have it now: with what its searches found, where all are made.
+pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
+    let Some(ledger) = found_by(file, &policy).await? else { return Ok(policy) };
+    Ok(search::settle(&policy, &ledger).await.map_err(Failure::new)?.map_or(policy, |(settled, _)| settled))
+}
+
+/// The ledger that has the results of the policy's searches, if there are searches and there is one.
+pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<Ledger>, Failure> {
+    let Some(url) = file.ledger_url.as_deref().filter(|_| !policy.searches.is_empty()) else { return Ok(None) };
+    let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
+    match Ledger::open_existing(url, owner, &roles).await {
+        Ok(ledger) => Ok(Some(ledger)),
+        Err(ledger::Error::Missing { .. }) => Ok(None),
+        Err(error) => Err(Failure::new(error)),
+    }
 }
 
 /// Builds and fills the shadow of an engine in force once more, after another policy's was tried in its place.

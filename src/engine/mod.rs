@@ -1,5 +1,6 @@
 //! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
 
+mod admission;
 mod answering;
 mod catalogs;
 mod exchange;
@@ -28,6 +29,7 @@ pub use meter::Meter;
 pub use notice::describe as describe_plan;
 pub use service::{Answer, Places, Service};
 
+use admission::Admission;
 use failures::Failures;
 use plans::{Asked, Plans};
 use record::Tally;
@@ -37,7 +39,7 @@ use crate::analyze::analyze;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::finish;
-use crate::ledger::{Balances, Ledger, Verdict};
+use crate::ledger::{Balances, Found, Ledger, Verdict};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
 use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Wishes};
@@ -60,6 +62,7 @@ pub struct Engine {
     turns: Arc<Turns>,
     meter: Arc<Meter>,
     plans: Plans,
+    admission: Admission,
     server_version: String,
     database: String,
 }
@@ -81,8 +84,8 @@ impl Engine {
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, turns, meter) = Default::default();
-        let plans = Plans::default();
-        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, plans, server_version, database }
+        let (plans, admission) = Default::default();
+        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, plans, admission, server_version, database }
     }
 
     /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
@@ -92,6 +95,11 @@ impl Engine {
     pub fn succeeding(self, before: &Self) -> Self {
         assert_eq!(self.policy.limits.failures, before.policy.limits.failures, "places are counted against one limit");
         Self { failures: Arc::clone(&before.failures), turns: Arc::clone(&before.turns), meter: Arc::clone(&before.meter), ..self }
+    }
+
+    /// The same, over a policy that rests on what searches found: each role pays for these before its first question.
+    pub fn resting_on(self, found: Vec<Found>) -> Self {
+        Self { admission: Admission::new(found), ..self }
     }
 
     /// The same with another noise source: for tests, which hold it up against PostgreSQL without noise. No command, setting or feature leads here.
@@ -142,11 +150,21 @@ impl Engine {
         self.shadow.stop().await;
     }
 
-    /// Plans for a role as its accounts stand now; the plan of a question like in everything is that question's. Free.
+    /// Plans for a role as its accounts stand now; the plan of a question like in everything is that question's. Free, but for what the policy's searches found, which a
+    /// role pays once.
     ///
     /// # Errors
-    /// As [`plan`]; 22023 for an epsilon above the policy's ceiling.
+    /// As [`plan`]; 53400 where the role cannot pay for what the policy rests on; 22023 for an epsilon above the policy's ceiling.
     pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
+        let planned = self.planned(asker, query).await;
+        // An error too may tell what was found.
+        if !planned.as_ref().is_ok_and(|(plan, _)| admission::tells_nothing(plan)) {
+            self.admitted(&asker.role).await?;
+        }
+        planned
+    }
+
+    async fn planned(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
         asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let standing = |b: &crate::ledger::Balance| Standing { cap: b.cap, spent: b.spent };
@@ -162,7 +180,7 @@ impl Engine {
     /// The plan, where the question was planned before and costs nothing however the accounts stand.
     fn planned_free(&self, asker: &Asker, query: &Query) -> Option<Arc<Plan>> {
         asker.wishes.within(&self.policy).ok()?;
-        self.plans.find(&self.asked(asker, query, Vec::new()))
+        self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| admission::tells_nothing(plan))
     }
 
     fn asked(&self, asker: &Asker, query: &Query, accounts: Vec<Standing>) -> Asked {

@@ -2,8 +2,8 @@
 
 use super::books::{Books, first};
 use super::charge::Fingerprint;
-use super::error::Error;
-use super::store::{Value, blob, loss as columns};
+use super::error::{DebitError, Error};
+use super::store::{Row, Value, blob, loss as columns};
 use crate::mechanism::Loss;
 
 /// What an answer is known by.
@@ -28,6 +28,15 @@ pub enum Stored {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerId(i64);
+
+/// What a search of the owner's found, whoever stands for it in the ledger. A role is shown nothing that rests on it before it has paid: [`super::Ledger::receive`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub answer: AnswerId,
+    pub question: [u8; 32],
+    pub loss: Loss,
+    pub released: Vec<u8>,
+}
 
 /// What a role pays in one debit.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +80,28 @@ impl Books {
                    ORDER BY id DESC LIMIT 1";
         let found = self.store.query(sql, &[blob(digest), least, epsilon, rho, mu_squared, delta])?;
         found.first().map(|row| Ok(Stored::Offered(AnswerId(row.int(0)?)))).transpose()
+    }
+
+    /// The newest answer to the question, at whatever loss and for whatever role it was made.
+    pub(super) fn found(&mut self, question: [u8; 32]) -> Result<Option<Found>, Error> {
+        let sql = "SELECT id, epsilon, rho, mu_squared, delta, released FROM answer WHERE question = $1 ORDER BY id DESC LIMIT 1";
+        let rows = self.store.query(sql, &[blob(&question)])?;
+        let found = |row: &Row| Ok(Found { answer: AnswerId(row.int(0)?), question, loss: row.loss(1)?, released: row.blob(5)?.to_vec() });
+        rows.first().map(found).transpose()
+    }
+
+    /// Debits the role for an answer that it does not hold yet.
+    ///
+    /// # Requires
+    ///
+    /// A `Write` transaction is open.
+    pub(super) fn receive(&mut self, role: &str, found: &Found) -> Result<Result<(), DebitError>, Error> {
+        if self.held(role, found.answer)?.is_some() {
+            return Ok(Ok(()));
+        }
+        let fingerprint = Fingerprint::new(found.question);
+        let purchase = Purchase { fresh: Loss::ZERO, offered: found.loss, answers: vec![found.answer], fingerprint, questions: Vec::new() };
+        self.purchase(role, &purchase)
     }
 
     /// The values of an answer that the role holds.

@@ -26,7 +26,7 @@ mod store;
 mod verify;
 mod worker;
 
-pub use answers::{AnswerId, Purchase, Question, Stored};
+pub use answers::{AnswerId, Found, Purchase, Question, Stored};
 pub use audit::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint};
@@ -193,6 +193,26 @@ impl Ledger {
     pub async fn find(&self, role: &str, question: Question) -> Result<Option<Stored>, Error> {
         let role = self.known(role)?;
         self.worker.call(Access::Read, move |books| books.find(&role, &question)).await
+    }
+
+    /// The newest answer to a question that the owner asked for all roles: what stands in the policy since. For the policy alone; a role that is shown what rests on it
+    /// pays first, by [`Ledger::receive`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn found(&self, question: [u8; 32]) -> Result<Option<Found>, Error> {
+        self.worker.call(Access::Read, move |books| books.found(question)).await
+    }
+
+    /// Has the role pay what was found, unless it has: the owner has paid. Never twice, whatever other tasks and processes do meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::debit`].
+    pub async fn receive(&self, role: &str, found: &Found) -> Result<(), DebitError> {
+        let (role, found) = (self.known(role)?, found.clone());
+        self.worker.call(Access::Write, move |books| books.receive(&role, &found)).await?
     }
 
     /// The values of an answer that the role holds.

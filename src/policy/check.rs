@@ -3,6 +3,7 @@
 mod columns;
 mod domains;
 mod relations;
+mod searches;
 mod units;
 
 pub use domains::DomainReader;
@@ -52,7 +53,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
     let units = units::check(file, &listed, &mut findings);
 
     let mut domains = Domains::new(reader, &listed, file.limits.groups);
-    let mut tables = Vec::new();
+    let (mut tables, mut sought) = (Vec::new(), Vec::new());
     for (table, unit) in listed.iter().zip(units) {
         let columns = columns::check(table, &listed, file.limits.groups, &mut domains, &mut findings).await;
         let protection = match (table.is_public(), unit) {
@@ -61,6 +62,9 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
             // Without a unit there is an error already, so this table reaches no policy.
             (false, None) => continue,
         };
+        if let Protection::Private(unit) = &protection {
+            sought.extend(searches::of(table, tables.len(), unit, &columns, &mut findings));
+        }
         let listing = match protection {
             Protection::Public => domains.listing(table.relation, &columns).await,
             Protection::Private(_) => None,
@@ -89,6 +93,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         roles: file.roles.clone(),
         types: catalog.types.iter().filter(|made| is_shown(made, &tables)).cloned().collect(),
         tables,
+        searches: sought,
         limits: file.limits.clone(),
         previews: file.previews,
         time_grain: file.time_grain,

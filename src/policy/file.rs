@@ -4,7 +4,7 @@ mod privacy;
 mod roles;
 mod tables;
 
-pub use tables::{ColumnEntry, ColumnRule, Literal, PathStep, TableEntry, TableRule, UnitRule};
+pub use tables::{ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 
 use std::time::Duration;
 

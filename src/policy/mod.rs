@@ -5,6 +5,7 @@ mod check;
 mod error;
 mod file;
 mod scalar;
+mod search;
 mod tree;
 mod version;
 mod views;
@@ -14,7 +15,9 @@ mod wishes;
 pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
-pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, TableEntry, TableRule, UnitRule};
+pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
+pub use search::{Finding, ROWS_MAX, Search, Sought};
+pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 
@@ -230,6 +233,8 @@ pub struct Policy {
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,
+    /// What the owner left to searches.
+    pub searches: Vec<Search>,
     /// Enums and domains of the columns shown.
     pub types: Vec<UserType>,
     pub limits: Limits,
@@ -247,11 +252,12 @@ impl Policy {
         self.roles.iter().find(|r| r.name == name)
     }
 
-    /// Most rows of a unit that any query counts, but for joins that multiply them.
+    /// Most rows of a unit that any query counts, but for joins that multiply them. What was found by search is left out: it is not told to who has not paid for it.
     pub fn rows_per_unit_max(&self) -> u32 {
-        let own = self.tables.iter().filter_map(|table| match &table.protection {
-            Protection::Private(unit) => Some(unit.rows_per_unit),
-            Protection::Public => None,
+        let is_searched = |at: usize| self.searches.iter().any(|search| search.table == at && search.sought == Sought::Rows);
+        let own = self.tables.iter().enumerate().filter_map(|(at, table)| match &table.protection {
+            Protection::Private(unit) if !is_searched(at) => Some(unit.rows_per_unit),
+            Protection::Private(_) | Protection::Public => None,
         });
         own.max().unwrap_or(0).max(self.limits.rows_per_unit)
     }

@@ -26,6 +26,7 @@ mod previews;
 mod refusals;
 mod reuse;
 mod road;
+mod search;
 mod security;
 mod serve;
 mod settings;

@@ -131,6 +131,26 @@ async fn units_are_columns_whose_equality_is_identity() {
 }
 
 #[tokio::test]
+async fn searches_are_of_numbers_and_of_private_rows() {
+    let server = Server::shared();
+    let client = shop(&server).await;
+    let age = |column: &str, text: &str| format!("  s.people: {{unit: id, columns: {{{column}: {{bounds: {text}}}}}}}");
+    refused(&client, &age("born", "auto"), &["5:49: column \"born\" is date; `auto` finds bounds of numbers only"]).await;
+    refused(&client, &age("name", "auto"), &["5:49: column \"name\" is character varying(5); `auto` finds bounds of numbers only"]).await;
+    refused(&client, &age("age", "[1.5, auto]"), &["5:49: the lower bound of column \"age\" (integer) must be a whole number"]).await;
+    refused(&client, &age("age", "[auto, -2147483648]"), &["5:48: the bound of column \"age\" leaves nothing to search"]).await;
+    let policy = accepted(
+        &client,
+        "  s.people: {unit: id, rows_per_unit: auto, columns: {height: {bounds: auto}, score: {bounds: [0, auto]}}}\n  s.orders: {unit: person, rows_per_unit: auto, columns: {total: {bounds: [auto, 5]}}}",
+    )
+    .await;
+    // The primary key has one row, so there is nothing to search.
+    let names: Vec<String> = policy.searches.iter().map(|search| pgveil::search::name(&policy, search)).collect();
+    assert_eq!(names, ["s.people.score", "s.people.height", "rows of s.orders", "s.orders.total"]);
+    assert!(policy.tables.iter().flat_map(|table| &table.columns).all(|column| column.bounds.is_none()));
+}
+
+#[tokio::test]
 async fn paths_are_foreign_keys_to_unique_columns() {
     let server = Server::shared();
     let client = shop(&server).await;

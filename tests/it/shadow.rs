@@ -80,6 +80,7 @@ fn policy() -> Policy {
             table("public", "rates", Protection::Public, rates, "code"),
             table("public", "big", Protection::Public, big, "id"),
         ],
+        searches: Vec::new(),
         limits: Limits {
             groups_per_unit: 1,
             rows_per_unit: 1,

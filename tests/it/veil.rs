@@ -155,7 +155,9 @@ async fn engine(server: &LocalPostgres, client: &tokio_postgres::Client, yaml: &
     let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
     let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
     let backend = Backend::new(server.config(), 4);
-    let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
+    // Before its searches are made, a policy stands as it is.
+    let (policy, found) = pgveil::search::settle(&policy, &ledger).await.unwrap().unwrap_or_else(|_| (policy, Vec::new()));
+    let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone()).resting_on(found);
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
         None => engine,

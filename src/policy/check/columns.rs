@@ -133,7 +133,8 @@ fn nullability(entry: &ColumnEntry, column: &catalog::Column, findings: &mut Fin
 
 async fn rule(entry: &ColumnEntry, column: &catalog::Column, made: &mut Column, values_max: u32, domains: &mut Domains<'_>, findings: &mut Findings) {
     match &entry.rule {
-        ColumnRule::Hidden | ColumnRule::Visible => {}
+        // The searches of a table are read on their own.
+        ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Searched { .. } => {}
         ColumnRule::Bounds { place, lower, upper } => made.bounds = bounds(column, *place, lower, upper, findings),
         ColumnRule::Values(values) => {
             if is_listable(column, entry.place, findings) {
@@ -218,7 +219,7 @@ fn declared(column: &catalog::Column, values: &[At<Literal>], place: Place, max:
     (read.len() == values.len()).then_some(read)
 }
 
-fn constant(column: &catalog::Column, what: &str, literal: &At<Literal>, findings: &mut Findings) -> Option<Scalar> {
+pub(super) fn constant(column: &catalog::Column, what: &str, literal: &At<Literal>, findings: &mut Findings) -> Option<Scalar> {
     match scalar::parse(&column.data_type, &literal.value.text) {
         Ok(value) => Some(value),
         Err(wanted) => {

@@ -1,7 +1,7 @@
 //! Whose rows a private table holds: the unit column, or the path to it.
 
 use super::super::error::{At, Findings, Place};
-use super::super::file::{File, PathStep, TableRule, UnitRule};
+use super::super::file::{File, PathStep, RowsRule, TableRule, UnitRule};
 use super::super::{Step, Unit};
 use super::{Listed, find_column};
 use crate::catalog::{Column, Kind, Type};
@@ -14,7 +14,7 @@ pub fn check(file: &File, listed: &[Listed<'_>], findings: &mut Findings) -> Vec
 }
 
 fn unit(file: &File, table: &Listed<'_>, listed: &[Listed<'_>], findings: &mut Findings) -> Option<Unit> {
-    let TableRule::Private { unit, rows_per_unit, .. } = &table.entry.rule else { return None };
+    let TableRule::Private { unit, .. } = &table.entry.rule else { return None };
     let (path, column, data_type, is_primary_key) = match unit {
         UnitRule::Column(name) => {
             let column = unit_column(table, name, findings)?;
@@ -26,36 +26,42 @@ fn unit(file: &File, table: &Listed<'_>, listed: &[Listed<'_>], findings: &mut F
             (path, column.name.clone(), column.data_type.clone(), false)
         }
     };
-    if let Some(rows) = rows_per_unit
-        && rows.value == 1
-        && !is_primary_key
-        && !has_one_row(table, unit)
-    {
-        let name = table.name();
-        findings.warning(
-            rows.place,
-            format!("rows_per_unit is 1, but no key of {name} says that a unit has one row; where it has more they are scaled down to one, and sums and counts come out too low"),
-        );
-    }
-    let rows_per_unit = match rows_per_unit {
-        Some(rows) if is_primary_key && rows.value != 1 => {
-            findings
-                .warning(rows.place, format!("the unit is the primary key of {}, so a unit has one row; rows_per_unit is taken as 1", table.name()));
-            1
-        }
-        Some(rows) => rows.value,
-        None if is_primary_key => 1,
-        None => {
-            let default = file.limits.rows_per_unit;
-            let name = table.name();
-            findings.warning(
-                table.entry.place,
-                format!("{name} has no rows_per_unit, so limits.rows_per_unit ({default}) holds; the true number gives less noise"),
-            );
-            default
-        }
-    };
+    let rows_per_unit = rows(file, table, is_primary_key, findings);
     Some(Unit { path, column, data_type, is_primary_key, rows_per_unit })
+}
+
+/// Most rows of one unit, or what stands for them until a search has found them.
+fn rows(file: &File, table: &Listed<'_>, is_primary_key: bool, findings: &mut Findings) -> u32 {
+    let TableRule::Private { unit, rows_per_unit, .. } = &table.entry.rule else { return 1 };
+    let (name, default) = (table.name(), file.limits.rows_per_unit);
+    let Some(At { place, value }) = rows_per_unit else {
+        if is_primary_key {
+            return 1;
+        }
+        findings.warning(
+            table.entry.place,
+            format!("{name} has no rows_per_unit, so limits.rows_per_unit ({default}) holds; the true number gives less noise"),
+        );
+        return default;
+    };
+    if is_primary_key {
+        if *value != RowsRule::Most(1) {
+            findings.warning(*place, format!("the unit is the primary key of {name}, so a unit has one row; rows_per_unit is taken as 1"));
+        }
+        return 1;
+    }
+    match value {
+        RowsRule::Searched => default,
+        RowsRule::Most(most) => {
+            if *most == 1 && !has_one_row(table, unit) {
+                findings.warning(
+                    *place,
+                    format!("rows_per_unit is 1, but no key of {name} says that a unit has one row; where it has more they are scaled down to one, and sums and counts come out too low"),
+                );
+            }
+            *most
+        }
+    }
 }
 
 /// A key keeps a unit, or what leads to it, to one row.

@@ -20,11 +20,19 @@ pub enum TableRule {
     Public,
     Private {
         unit: UnitRule,
-        rows_per_unit: Option<At<u32>>,
+        rows_per_unit: Option<At<RowsRule>>,
         /// `other_columns: visible`.
         shows_other_columns: bool,
         columns: Vec<ColumnEntry>,
     },
+}
+
+/// What the owner says of the rows of one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowsRule {
+    Most(u32),
+    /// `auto`: left to a search.
+    Searched,
 }
 
 /// Where the unit of a row stands.
@@ -62,7 +70,17 @@ pub struct ColumnEntry {
 pub enum ColumnRule {
     Hidden,
     Visible,
-    Bounds { place: Place, lower: At<Literal>, upper: At<Literal> },
+    Bounds {
+        place: Place,
+        lower: At<Literal>,
+        upper: At<Literal>,
+    },
+    /// `auto`, or `auto` in place of one bound: an end that is not written is left to a search.
+    Searched {
+        place: Place,
+        lower: Option<At<Literal>>,
+        upper: Option<At<Literal>>,
+    },
     Values(Vec<At<Literal>>),
     Domain(At<(String, String, String)>),
 }
@@ -120,7 +138,8 @@ fn private(node: &Node, table: &str, findings: &mut Findings) -> Option<TableRul
     let wanted = "unit: person_id` or `unit: {path: [person_id -> schema.people.person_id]}";
     let unit = fields.required("unit", wanted, findings).and_then(|node| unit(node, table, findings));
     let rows_per_unit = fields.optional("rows_per_unit").and_then(|node| {
-        let value = walk::count(node, &format!("rows_per_unit of table {table}"), 1..=1_000_000, findings)?;
+        let what = format!("rows_per_unit of table {table}");
+        let value = if is_auto(node) { RowsRule::Searched } else { RowsRule::Most(walk::count(node, &what, 1..=1_000_000, findings)?) };
         Some(At { place: node.place, value })
     });
     let shows_other_columns = fields.optional("other_columns").is_some_and(|node| other_columns(node, findings));
@@ -246,21 +265,28 @@ fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Opt
 }
 
 fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
-    if let Value::Scalar { text, .. } = &node.value
-        && text == "auto"
-    {
-        findings
-            .error(node.place, format!("{what}: `bounds: auto` is not offered yet; write bounds that need no look at the data, such as [0, 100]"));
-        return None;
+    if is_auto(node) {
+        return Some(ColumnRule::Searched { place: node.place, lower: None, upper: None });
     }
     let items = walk::list(node, &format!("bounds of {what}"), "[0, 100]", findings)?;
     let [lower, upper] = items else {
         findings.error(node.place, format!("bounds of {what} must be two values, the lowest and the highest, not {}", items.len()));
         return None;
     };
-    let lower = literal(lower, &format!("the lower bound of {what}"), findings);
-    let upper = literal(upper, &format!("the upper bound of {what}"), findings);
-    Some(ColumnRule::Bounds { place: node.place, lower: lower?, upper: upper? })
+    let mut end = |node: &Node, which: &str| {
+        if is_auto(node) { Some(None) } else { literal(node, &format!("the {which} bound of {what}"), findings).map(Some) }
+    };
+    let (lower, upper) = (end(lower, "lower"), end(upper, "upper"));
+    let place = node.place;
+    Some(match (lower?, upper?) {
+        (Some(lower), Some(upper)) => ColumnRule::Bounds { place, lower, upper },
+        (lower, upper) => ColumnRule::Searched { place, lower, upper },
+    })
+}
+
+/// The word `auto`, not in quotes.
+fn is_auto(node: &Node) -> bool {
+    matches!(&node.value, Value::Scalar { text, quoted: false } if text == "auto")
 }
 
 fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {

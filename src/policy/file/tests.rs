@@ -152,13 +152,35 @@ fn tables_have_one_unit() {
 }
 
 #[test]
+fn what_is_auto_is_left_to_a_search() {
+    let rule = |text: &str| {
+        let file = parse(&lines().join("\n").replace("{bounds: [0, 120]}", text)).unwrap();
+        let Some(TableRule::Private { columns, .. }) = file.tables.first().map(|t| t.rule.clone()) else { panic!("private") };
+        columns[0].rule.clone()
+    };
+    let literal = |end: &Option<super::super::error::At<Literal>>| end.as_ref().map(|at| at.value.text.clone());
+    for (text, wanted) in [
+        ("{bounds: auto}", (None, None)),
+        ("{bounds: [0, auto]}", (Some("0"), None)),
+        ("{bounds: [auto, 1.5]}", (None, Some("1.5"))),
+        ("{bounds: [auto, auto]}", (None, None)),
+    ] {
+        let ColumnRule::Searched { place: _, lower, upper } = rule(text) else { panic!("{text}") };
+        assert_eq!((literal(&lower).as_deref(), literal(&upper).as_deref()), wanted, "{text}");
+    }
+    // A quoted word is a value.
+    assert!(matches!(rule("{bounds: [\"auto\", 1]}"), ColumnRule::Bounds { .. }));
+    refused(6, "  s.people: {unit: id, rows_per_unit: \"auto\"}", &["6:39: rows_per_unit of table s.people must be a whole number from 1"]);
+}
+
+#[test]
 fn columns_say_one_thing() {
     let column = |text: &str| format!("  s.t: {{unit: id, columns: {{age: {text}}}}}");
     let at = 35;
     for (text, offset, wanted) in [
         ("shown", 0, "column \"age\" must be visible, hidden, {bounds: [0, 100]}"),
         ("[0, 1]", 0, "column \"age\" must be visible, hidden"),
-        ("{bounds: auto}", 9, "column \"age\": `bounds: auto` is not offered yet"),
+        ("{bounds: [auto]}", 9, "bounds of column \"age\" must be two values, the lowest and the highest, not 1"),
         ("{bounds: [1]}", 9, "bounds of column \"age\" must be two values, the lowest and the highest, not 1"),
         ("{bounds: [1, null]}", 13, "the upper bound of column \"age\" cannot be NULL"),
         ("{bounds: [1, [2]]}", 13, "the upper bound of column \"age\" must be a constant of the column's type, not a list"),

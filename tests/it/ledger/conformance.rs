@@ -39,6 +39,7 @@ on_both_stores!(
     sessions_race_for_the_last_epsilon,
     answers_are_held_by_those_who_paid,
     an_offer_past_the_budget_is_refused,
+    what_was_found_is_received_once,
     each_accounting_admits_its_own,
     a_renewed_budget_begins_anew_and_a_lifetime_does_not,
     clocks_and_words_grant_nothing,
@@ -222,6 +223,33 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     assert_eq!(ledger.find("bob", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
     assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 1);
+}
+
+async fn what_was_found_is_received_once(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let asked = question(7, 1.0, laplace(0.125));
+    assert_eq!(ledger.found(asked.digest).await.unwrap(), None);
+    for values in [b"old", b"new"] {
+        let _ = ledger.debit("ann", asked.loss, fingerprint(1)).await.unwrap();
+        ledger.keep("ann", asked, values.to_vec()).await.unwrap();
+    }
+    let found = ledger.found(asked.digest).await.unwrap().unwrap();
+    assert_eq!((found.loss, found.released.as_slice()), (asked.loss, b"new".as_slice()), "the newest");
+    assert_eq!(ledger.held("ann", found.answer).await.unwrap(), Some(b"new".to_vec()));
+    assert_eq!(ledger.held("bob", found.answer).await.unwrap(), None);
+    let total = ledger.balance_owner().await.unwrap().spent;
+    let other = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
+    let ledger = Arc::new(ledger);
+    let receiving = (0..20).map(|at| {
+        let (ledger, found) = (Arc::clone(if at % 2 == 0 { &ledger } else { &other }), found.clone());
+        tokio::spawn(async move { ledger.receive("bob", &found).await })
+    });
+    for received in receiving.collect::<Vec<_>>() {
+        received.await.unwrap().unwrap();
+    }
+    assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
+    assert_eq!(ledger.balance_owner().await.unwrap().spent, total, "the owner has paid");
+    assert_eq!(ledger.held("bob", found.answer).await.unwrap(), Some(b"new".to_vec()));
 }
 
 async fn an_offer_past_the_budget_is_refused(url: &str) {
