@@ -1,6 +1,7 @@
 //! The edge towards the operator: one subcommand a task, and the start-up that they share.
 
 mod arguments;
+mod audit;
 mod budget;
 mod check;
 pub mod demo;
@@ -54,6 +55,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options).await,
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
+        Command::Audit(options) => audit::run(options).await,
         Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Password => password::run(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine, edges.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "refusal",
     "mechanism",
     "catalog",
@@ -22,6 +22,7 @@ const ORDER: [&str; 19] = [
     "error",
     "engine",
     "wire",
+    "audit",
     "admin",
     "cli",
 ];
