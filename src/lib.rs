@@ -68,6 +68,7 @@
 //! | loss | what a release costs, in epsilon, rho, mu² and delta | cost, spend |
 //! | middle query | the analyst's SQL between two releases: over released and public rows, its own rows constants of a later release | stage, step |
 //! | recall | to show an answer again that the role has paid for | cache |
+//! | canary, trial | the unit with extreme values that an audit looks for, and one answer in which it is, or is not | target, sample |
 //! | charge | the receipt of a durable debit | token, ticket |
 //! | account, cap, budget | where losses add up, the most they may, and how the owner wrote that | quota |
 //! | refuse | to answer with a reason, without touching data | fail, reject, block |
@@ -79,6 +80,7 @@
 
 pub mod admin;
 pub mod analyze;
+pub mod audit;
 pub mod catalog;
 pub mod cli;
 pub mod engine;

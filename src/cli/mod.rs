@@ -1,6 +1,7 @@
 //! The edge towards the operator: one subcommand a task, and the start-up that they share.
 
 mod arguments;
+mod audit;
 mod bounds;
 mod budget;
 mod check;
@@ -57,6 +58,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
         Command::Bounds { file, epsilon, again } => bounds::run(&file, epsilon, again).await,
+        Command::Audit(options) => audit::run(options).await,
         Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Password => password::run(),

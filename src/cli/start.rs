@@ -86,6 +86,11 @@ pub fn unreachable_database(error: postgres::Error) -> Failure {
     Failure::with_remedy(format_args!("{error}{cause}"), "Is the database running, and are host, port, user and password of its URL right?")
 }
 
+/// What a database of our own refuses; its words may be shown, since no private row is in it.
+pub fn database_failed(error: tokio_postgres::Error) -> Failure {
+    Failure::new(error.as_db_error().map_or_else(|| error.to_string(), |database| database.message().to_owned()))
+}
+
 /// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together. `connections` towards the database at most; `before` is the
 /// engine that this one is to replace.
 pub async fn engine(

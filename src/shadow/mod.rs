@@ -11,6 +11,7 @@ mod mirror;
 mod pool;
 mod rows;
 mod settings;
+mod twin;
 mod typing;
 
 use std::collections::{HashMap, HashSet};
@@ -21,10 +22,12 @@ use bytes::Bytes;
 use crate::policy::Policy;
 use crate::postgres::{self, Engine, LocalPostgres, connect};
 use crate::refusal::Refusal;
+pub use ddl::{identifier, list, literal, qualified};
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
 pub use mirror::Mirrored;
 pub use rows::{BYTES_MAX, ROWS_MAX};
+pub use twin::twin;
 
 /// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters and 1,664 columns.
 const VALUES_MAX: usize = 1_000;

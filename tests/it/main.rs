@@ -9,6 +9,7 @@ mod clients;
 mod corpus;
 mod coverage;
 mod crash;
+mod empirical;
 mod explain;
 mod golden;
 mod harness;

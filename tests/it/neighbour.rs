@@ -12,6 +12,7 @@ mod parts;
 mod question;
 mod random;
 mod ranges;
+mod replay;
 mod searches;
 mod steps;
 mod subqueries;

@@ -23,6 +23,7 @@ const ORDER: [&str; 20] = [
     "engine",
     "search",
     "wire",
+    "audit",
     "admin",
     "cli",
 ];
