@@ -9,6 +9,7 @@ mod failure;
 mod log;
 mod notify;
 mod password;
+mod process;
 pub mod reload;
 mod serve;
 mod signal;
@@ -31,6 +32,11 @@ const END_WAIT: Duration = Duration::from_secs(5);
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::start();
+    process::tell_panics_by_place();
+    if let Err(failure) = process::close() {
+        failure.print();
+        return failure.exit_code();
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

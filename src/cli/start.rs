@@ -47,7 +47,7 @@ pub fn database(file: &File) -> Result<Config, Failure> {
             "Add `database: {url: ${DATABASE_URL}}` and set DATABASE_URL to postgresql://user@host/database.",
         ));
     };
-    config(url)
+    config(url.expose())
 }
 
 /// A URL of PostgreSQL. Messages never show it: it may hold a password.
