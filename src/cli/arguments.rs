@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::policy::Secret;
+
 const EXAMPLES: &str = "\
 Examples:
   pgveil demo                                   a database of survey data, a proxy before it, and questions to ask
@@ -220,7 +222,7 @@ pub struct DemoOptions {
     pub listen: SocketAddr,
     /// Use this server in place of a throw-away one; the data stay in its schema nls
     #[arg(long, value_name = "URL")]
-    pub database: Option<String>,
+    pub database: Option<Secret>,
     /// Answer this SQL as psql would, with its noise and cost, and exit
     #[arg(long, value_name = "SQL")]
     pub once: Option<String>,

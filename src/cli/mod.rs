@@ -11,6 +11,7 @@ mod failure;
 mod log;
 mod notify;
 mod password;
+mod process;
 pub mod reload;
 mod serve;
 mod signal;
@@ -33,6 +34,11 @@ const END_WAIT: Duration = Duration::from_secs(5);
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::start();
+    process::tell_panics_by_place();
+    if let Err(failure) = process::close() {
+        failure.print();
+        return failure.exit_code();
+    }
     // Stacks are only reserved: what no statement reaches takes no memory.
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(4 * crate::parse::STACK_BYTES).build() {
         Ok(runtime) => runtime,

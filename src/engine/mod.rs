@@ -42,7 +42,7 @@ use crate::finish;
 use crate::ledger::{Balances, Found, Ledger, Verdict};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Wishes};
+use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Wishes};
 use crate::refusal::Refusal;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
@@ -270,7 +270,7 @@ impl Engine {
 }
 
 impl Service for Engine {
-    fn verifier(&self, role: &str) -> Option<String> {
+    fn verifier(&self, role: &str) -> Option<Secret> {
         self.policy.role(role).map(|r| r.verifier.clone())
     }
 

@@ -9,6 +9,7 @@ use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
 
 pub use pool::Backend;
 pub use sealed::Sealed;
@@ -140,11 +141,12 @@ impl Snapshot {
         if !part.contains(release) {
             return Err(Error::Backend("a statement that was not paid for".to_owned()));
         }
-        let mut all = Vec::new();
+        // Overwritten, too, where a later statement fails.
+        let mut all = Zeroizing::new(Vec::new());
         for sql in part.plan().releases()[release].statements() {
             all.push(self.statement(sql, constants, cancel).await?);
         }
-        Ok(Sealed::new(all))
+        Ok(Sealed::new(std::mem::take(&mut *all)))
     }
 
     async fn statement(&self, sql: &str, constants: &[Vec<Option<String>>], cancel: &CancellationToken) -> Result<Rows, Error> {

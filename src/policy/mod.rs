@@ -6,6 +6,7 @@ mod error;
 mod file;
 mod scalar;
 mod search;
+mod secret;
 mod tree;
 mod version;
 mod views;
@@ -17,6 +18,7 @@ pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 pub use search::{Finding, ROWS_MAX, Search, Sought};
+pub use secret::Secret;
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
@@ -74,7 +76,7 @@ pub struct Privacy {
 pub struct Role {
     pub name: String,
     /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
-    pub verifier: String,
+    pub verifier: Secret,
     pub certificate: Certificate,
     pub budget: Budget,
     pub renew: Renew,
@@ -227,9 +229,9 @@ pub struct Limits {
 pub struct Policy {
     /// Digest of the policy's meaning; changes whenever an answer could.
     pub version: String,
-    pub database_url: Option<String>,
-    pub ledger_url: Option<String>,
-    pub shadow_url: Option<String>,
+    pub database_url: Option<Secret>,
+    pub ledger_url: Option<Secret>,
+    pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,

@@ -6,6 +6,8 @@ mod parts;
 
 use std::collections::HashMap;
 
+use zeroize::{Zeroize, Zeroizing};
+
 use crate::analyze::{Axis, KeyRule, Tuples, axes};
 use crate::catalog::Type;
 use crate::execute::{Rows, Sealed};
@@ -52,6 +54,9 @@ impl Released {
 
 /// A group's keys, as the statement printed them.
 type Key = Vec<Option<String>>;
+
+/// A group with the exact integers of its coordinates.
+type Group = (Key, Zeroizing<Vec<i128>>);
 
 /// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print them.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -131,7 +136,7 @@ impl<'p> Releasing<'p> {
         if !self.part.contains(release) {
             return Err(Error::Mismatch);
         }
-        let table = noised(plan, rows.open(&self.paid), sampler)?;
+        let table = noised(plan, &rows.open(&self.paid), sampler)?;
         self.released.tables[release] = Some(table);
         Ok(())
     }
@@ -144,18 +149,21 @@ fn listed(release: &ReleasePlan) -> ReleasedTable {
     ReleasedTable { keys, measures }
 }
 
-fn noised(release: &ReleasePlan, rows: Vec<Rows>, sampler: &mut dyn Sampler) -> Result<ReleasedTable, Error> {
+/// What was read stays in `rows`, which are overwritten after this; of what is made of them here, only the keys that are shown are left.
+fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Result<ReleasedTable, Error> {
     if rows.len() != release.statements().len() {
         return Err(Error::Mismatch);
     }
-    let mut rows = rows.into_iter();
-    let vector = release.price().map_or_else(Vec::new, |_| rows.next().unwrap_or_default());
+    let (vector, rows) = match (release.price(), rows.split_first()) {
+        (Some(_), Some((vector, rows))) => (vector.as_slice(), rows),
+        (None, _) | (Some(_), None) => (&[][..], rows),
+    };
     let key_count = release.key_columns();
     let parts: Vec<parts::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| parts::Groups::new(part, rows, key_count)).collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
     let mut table = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
-    for (key, values) in groups(release, vector, calibrated) {
+    for (mut key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
         for (value, calibrated) in values.iter().zip(calibrated) {
             noisy.push(value.saturating_add(sampler.sample(&calibrated.noise)?));
@@ -169,6 +177,8 @@ fn noised(release: &ReleasePlan, rows: Vec<Rows>, sampler: &mut dyn Sampler) -> 
             }
             table.measures.push(measures);
             table.keys.push(key);
+        } else {
+            key.zeroize();
         }
     }
     Ok(table)
@@ -176,21 +186,21 @@ fn noised(release: &ReleasePlan, rows: Vec<Rows>, sampler: &mut dyn Sampler) -> 
 
 /// Groups that may be shown, with the exact integers of their coordinates: of each grouping set all cells of its listed domains, else those that the statement
 /// found.
-fn groups(release: &ReleasePlan, vector: Rows, calibrated: &[Calibrated]) -> Vec<(Key, Vec<i128>)> {
-    let mut found: HashMap<Key, Vec<i128>> = HashMap::new();
-    for mut row in vector {
-        let values = row.split_off(release.key_columns().min(row.len()));
-        let values = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
-        found.insert(row, values);
+fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> Vec<Group> {
+    let mut found: HashMap<Key, Zeroizing<Vec<i128>>> = HashMap::new();
+    for row in vector {
+        let (key, values) = row.split_at(release.key_columns().min(row.len()));
+        let values: Vec<i128> = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
+        found.insert(key.to_vec(), Zeroizing::new(values));
     }
-    let mut groups: Vec<(Key, Vec<i128>)> = cells(release)
+    let mut groups: Vec<Group> = cells(release)
         .into_iter()
         .map(|cell| {
-            let values = found.remove(&cell).unwrap_or_else(|| vec![0; calibrated.len()]);
+            let values = found.remove(&cell).unwrap_or_else(|| Zeroizing::new(vec![0; calibrated.len()]));
             (cell, values)
         })
         .collect();
-    let mut others: Vec<(Key, Vec<i128>)> = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
+    let mut others: Vec<Group> = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
     sort(&mut others, release);
     groups.extend(others);
     groups
@@ -259,7 +269,7 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
 }
 
 /// By grouping set and key, so that the order says nothing of the data: listed values in their order, numbers by value, texts by their bytes, NULL last.
-fn sort(groups: &mut [(Key, Vec<i128>)], release: &ReleasePlan) {
+fn sort(groups: &mut [Group], release: &ReleasePlan) {
     let numbered = release.key_columns() - release.keys().len();
     let rank = |text: &Option<String>, (data_type, rule): &(Type, KeyRule)| -> (u8, f64, String) {
         let Some(text) = text else { return (1, 0.0, String::new()) };

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::policy::Policy;
+use crate::policy::{Policy, Secret};
 use crate::postgres::{self, Engine, LocalPostgres, connect};
 use crate::refusal::Refusal;
 pub use ddl::{identifier, list, literal, qualified};
@@ -52,7 +52,7 @@ pub enum ShadowError {
 #[derive(Debug, Clone)]
 pub enum ShadowSource {
     /// A second server that the operator names. Its database must be empty or an earlier shadow; it is rebuilt.
-    Url(String),
+    Url(Secret),
     /// A throw-away server of our own, the best this machine offers.
     Local,
     /// A throw-away server of this kind.
@@ -108,7 +108,7 @@ impl Shadow {
         };
         let (admin, engine) = match (&local, &options.source) {
             (Some(local), _) => (local.config(), local.engine()),
-            (None, ShadowSource::Url(url)) => (url.parse().map_err(postgres::Error::from)?, Engine::Native),
+            (None, ShadowSource::Url(url)) => (url.expose().parse().map_err(postgres::Error::from)?, Engine::Native),
             (None, ShadowSource::Local | ShadowSource::LocalEngine(_)) => return Err(ShadowError::Failed("no local server".to_owned())),
         };
         let connected = connect(&admin).await?;

@@ -24,6 +24,7 @@ mod plans;
 mod policy;
 mod postgres;
 mod previews;
+mod process;
 mod refusals;
 mod reuse;
 mod road;

@@ -160,7 +160,7 @@ async fn audited(mut file: File, own: Connected, password: &str) -> Result<Opene
     (file.limits.connections, file.limits.connections_per_role, file.limits.connections_per_address) = (SESSIONS, SESSIONS, SESSIONS);
     file.roles = vec![Role {
         name: AUDITOR.to_owned(),
-        verifier: wire::scram::make_verifier(password),
+        verifier: wire::scram::make_verifier(password).into(),
         certificate: Certificate::Optional,
         budget: Budget { delta: 1e-4, ..BUDGET },
         renew: Renew::Never,
