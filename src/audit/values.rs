@@ -120,7 +120,17 @@ mod tests {
 
     fn column(data_type: Type, bounds: Option<(Scalar, Scalar)>) -> Column {
         let bounds = bounds.map(|(lower, upper)| Bounds { lower, upper });
-        Column { name: "c".to_owned(), data_type, declared: None, not_null: true, deterministic_collation: true, bounds, domain: None, extent: None }
+        Column {
+            name: "c".to_owned(),
+            data_type,
+            declared: None,
+            not_null: true,
+            deterministic_collation: true,
+            bounds,
+            domain: None,
+            is_complete: false,
+            extent: None,
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod preview;
 mod record;
 mod reuse;
 mod service;
+mod summed;
 mod turns;
 mod views;
 
@@ -31,6 +32,7 @@ pub use service::{Answer, Places, Service};
 
 use admission::Admission;
 use failures::Failures;
+use middles::Middles;
 use plans::{Asked, Plans};
 use record::Tally;
 use turns::Turns;
@@ -264,8 +266,9 @@ impl Engine {
         }
         self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(|e| described(query, e))?;
         let (plan, balances) = self.plan(asker, query).await?;
+        let recalled = self.recall(asker, &plan, &mut Middles::new(self, asker, &plan)).await?;
         let told = if json { explain::json } else { explain::text };
-        Ok(told(&plan, &asker.wishes, &balances.role, &self.policy))
+        Ok(told(&plan, &asker.wishes, &explain::Due::of(&plan, recalled), &balances.role, &self.policy))
     }
 }
 

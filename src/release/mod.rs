@@ -1,11 +1,14 @@
 //! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then thresholds. The only opener of sealed rows.
 
+mod coarser;
 mod decode;
+mod drawn;
 mod halving;
 mod parts;
 
 use std::collections::HashMap;
 
+use num_bigint::BigInt;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::analyze::{Axis, KeyRule, Tuples, axes};
@@ -15,6 +18,12 @@ use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
 use crate::rewrite::{Part, Plan, ReleasePlan, key_text};
+
+pub use coarser::{Coarser, coarser};
+pub use drawn::Drawn;
+
+use coarser::Grain;
+use decode::Rational;
 
 /// Released values: what middle queries and the outer query may read. Filled here alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +41,11 @@ impl Released {
     pub fn before(plan: &Plan) -> Self {
         let known = |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));
         Self { tables: plan.releases().iter().map(known).collect() }
+    }
+
+    /// Takes what is made of a finer answer that the asker holds.
+    pub fn take(&mut self, release: usize, made: Coarser) {
+        self.tables[release] = Some(made.table);
     }
 
     /// Takes an answer that the asker holds.
@@ -59,10 +73,15 @@ type Key = Vec<Option<String>>;
 type Group = (Key, Zeroizing<Vec<i128>>);
 
 /// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print them.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
     pub measures: Vec<Vec<String>>,
+    /// The noise of the measures; `None` in answers of older versions, and where there are none.
+    #[serde(default)]
+    pub drawn: Option<Drawn>,
+    #[serde(default)]
+    grain: Option<Grain>,
 }
 
 impl ReleasedTable {
@@ -146,7 +165,7 @@ impl<'p> Releasing<'p> {
 fn listed(release: &ReleasePlan) -> ReleasedTable {
     let keys = cells(release);
     let measures = vec![Vec::new(); keys.len()];
-    ReleasedTable { keys, measures }
+    ReleasedTable { keys, measures, ..ReleasedTable::default() }
 }
 
 /// What was read stays in `rows`, which are overwritten after this; of what is made of them here, only the keys that are shown are left.
@@ -162,7 +181,8 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
     let parts: Vec<parts::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| parts::Groups::new(part, rows, key_count)).collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
-    let mut table = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
+    let mut table = ReleasedTable { drawn: release.price().map(Drawn::of), ..ReleasedTable::default() };
+    let mut sums = Vec::new();
     for (mut key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
         for (value, calibrated) in values.iter().zip(calibrated) {
@@ -171,16 +191,19 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
         let listed = is_listed(release, &key);
         let passes = listed || threshold.is_some_and(|(coordinate, pass_at)| noisy.get(coordinate).is_some_and(|v| *v >= pass_at));
         if passes {
-            let mut measures = decode::measures(release, calibrated, &noisy);
+            let of = |coordinate: usize| Rational::binary(BigInt::from(noisy[coordinate]), calibrated[coordinate].refine);
+            let mut measures = decode::measures(release, of);
             for part in &parts {
                 measures.extend(part.columns(&key, sampler)?);
             }
             table.measures.push(measures);
             table.keys.push(key);
+            sums.push(noisy);
         } else {
             key.zeroize();
         }
     }
+    table.grain = Grain::of(release, &sums);
     Ok(table)
 }
 

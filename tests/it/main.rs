@@ -6,6 +6,7 @@ mod catalog;
 mod catalogs;
 mod cli;
 mod clients;
+mod coarser;
 mod corpus;
 mod coverage;
 mod crash;

@@ -10,7 +10,7 @@ mod mutants;
 mod named;
 mod parts;
 mod question;
-mod random;
+pub mod random;
 mod ranges;
 mod replay;
 mod searches;

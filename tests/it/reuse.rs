@@ -10,7 +10,7 @@ use crate::veil::{Veil, rows_of};
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
 
 /// A second role with the analyst's password and budget.
-fn with_colleague(yaml: String) -> String {
+pub fn with_colleague(yaml: String) -> String {
     let verifier = yaml.split("password: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
     yaml.replacen("\ntables:", &format!("\n  - name: colleague\n    password: {verifier}\n    budget: {{epsilon: 3, delta: 1e-7}}\n\ntables:"), 1)
 }

@@ -20,7 +20,17 @@ const TIMESTAMPTZ: u32 = 1184;
 const NUMERIC: u32 = 1700;
 
 fn column(name: &str, data_type: Type, not_null: bool) -> Column {
-    Column { name: name.to_owned(), data_type, declared: None, not_null, deterministic_collation: true, bounds: None, domain: None, extent: None }
+    Column {
+        name: name.to_owned(),
+        data_type,
+        declared: None,
+        not_null,
+        deterministic_collation: true,
+        bounds: None,
+        domain: None,
+        is_complete: false,
+        extent: None,
+    }
 }
 
 fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>, key: &str) -> Table {

@@ -106,7 +106,12 @@ impl Veil {
 
     /// Another proxy over the same data, on the ledger of that URL.
     pub async fn proxy(&self, ledger: &str) -> Arc<Engine> {
-        Arc::new(engine(&self.server, &self.client, &self.yaml, ledger, None).await)
+        self.proxy_with(ledger, |yaml| yaml).await
+    }
+
+    /// Another one whose policy was edited.
+    pub async fn proxy_with(&self, ledger: &str, edit: impl Fn(String) -> String) -> Arc<Engine> {
+        Arc::new(engine(&self.server, &self.client, &edit(self.yaml.clone()), ledger, None).await)
     }
 
     pub fn silent() -> Option<MakeSampler> {

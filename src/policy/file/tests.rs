@@ -193,7 +193,11 @@ fn columns_say_one_thing() {
         ("{bounds: [0, 1], values: [0, 1]}", 0, "column \"age\" must say exactly one of bounds, values, domain and visible"),
         ("{}", 0, "column \"age\" must say exactly one of"),
         ("{bounds: [0, 1], missing: 0}", 17, "\"missing\" is not offered yet"),
-        ("{bounds: [0, 1], clip: no}", 17, "column \"age\" has no key \"clip\"; its keys are bounds, values, domain, visible, nullable, missing"),
+        (
+            "{bounds: [0, 1], clip: no}",
+            17,
+            "column \"age\" has no key \"clip\"; its keys are bounds, values, domain, visible, nullable, complete, missing",
+        ),
         ("{visible: maybe}", 10, "visible of column \"age\" must be true or false"),
     ] {
         refused(6, &column(text), &[&format!("6:{}: {wanted}", at - 1 + offset)]);
