@@ -66,6 +66,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
             connections_per_address: 10,
         },
         previews: Previews::Refused,
+        quantum: None,
         time_grain: None,
     }
 });

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::catalog;
-use crate::postgres::{self, Connected};
+use crate::postgres::{self, Connected, Shares};
 
 /// The backing database.
 pub struct Backend {
@@ -13,11 +13,14 @@ pub struct Backend {
     size: usize,
     places: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connected>>>,
+    shares: Shares,
 }
 
 /// One connection, in use. Given back only by [`Lease::keep`]; dropped otherwise.
 pub struct Lease {
     pub(super) connection: Option<Connected>,
+    /// It was used before, and may have died since.
+    pub(super) was_idle: bool,
     idle: Arc<Mutex<Vec<Connected>>>,
     _place: OwnedSemaphorePermit,
 }
@@ -26,7 +29,7 @@ impl Backend {
     /// `connections` at most are open at a time; an embedded engine bears one.
     pub fn new(config: tokio_postgres::Config, connections: usize) -> Self {
         let size = connections.max(1);
-        Self { config, size, places: Arc::new(Semaphore::new(size)), idle: Arc::default() }
+        Self { config, size, places: Arc::new(Semaphore::new(size)), idle: Arc::default(), shares: Shares::new(size) }
     }
 
     pub(super) fn config(&self) -> &tokio_postgres::Config {
@@ -61,20 +64,35 @@ impl Backend {
     pub async fn changed(&self, tables: &[(u32, &str)]) -> Result<Vec<u32>, String> {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
-        let current = catalog::fingerprints(lease.client()?, &oids).await.map_err(|e| e.to_string())?;
+        let current = tokio::time::timeout(super::PATIENCE, catalog::fingerprints(lease.client()?, &oids)).await;
+        let current = current.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
         lease.keep();
         let differs = |(oid, fingerprint): &&(u32, &str)| current.get(oid).map(String::as_str) != Some(*fingerprint);
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
     }
 
+    /// A place among those who use the database, of which no role has all.
+    pub(super) async fn share(&self, role: &str) -> Option<OwnedSemaphorePermit> {
+        self.shares.take(role).await
+    }
+
+    /// Closes the connections that nobody uses.
+    pub(super) fn forget_idle(&self) {
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.clear();
+        }
+    }
+
     pub(super) async fn lease(&self) -> Result<Lease, String> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| e.to_string())?;
         let kept = self.idle.lock().map_err(|e| e.to_string())?.pop();
-        let connection = match kept.filter(|c| !c.client.is_closed()) {
+        let kept = kept.filter(|c| !c.client.is_closed());
+        let was_idle = kept.is_some();
+        let connection = match kept {
             Some(connection) => connection,
             None => postgres::connect(&self.config).await.map_err(|e| e.to_string())?,
         };
-        Ok(Lease { connection: Some(connection), idle: Arc::clone(&self.idle), _place: place })
+        Ok(Lease { connection: Some(connection), was_idle, idle: Arc::clone(&self.idle), _place: place })
     }
 }
 

@@ -91,6 +91,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         tables,
         limits: file.limits.clone(),
         previews: file.previews,
+        quantum: file.quantum,
         time_grain: file.time_grain,
     };
     policy.version = version::digest(&policy);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::policy::Policy;
-use crate::postgres::{self, Engine, LocalPostgres, connect};
+use crate::postgres::{self, Engine, LocalPostgres, Shares, connect};
 use crate::refusal::Refusal;
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
@@ -80,6 +80,8 @@ impl ShadowOptions {
 #[derive(Debug)]
 pub struct Shadow {
     pool: pool::Pool,
+    /// Of the pool, for statements that may last.
+    shares: Shares,
     /// Superuser or owner: builds and mirrors.
     admin: tokio_postgres::Config,
     engine: Engine,
@@ -120,6 +122,7 @@ impl Shadow {
         let size = if engine == Engine::Embedded { 1 } else { options.connections.max(1) };
         Ok(Self {
             pool: pool::Pool::new(login, engine, size),
+            shares: Shares::new(size),
             admin,
             engine,
             tables: built.tables,
@@ -287,6 +290,7 @@ impl Shadow {
         formats: &[Format],
     ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;
+        let _share = self.shares.take(&asker.role).await;
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role, &preamble).await?;

@@ -82,13 +82,18 @@ impl Veil {
         let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())));
         std::fs::create_dir(&directory.0).unwrap();
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
-        let engine = engine(&server, &client, yaml, &ledger, sampler).await;
+        let engine = engine(server.config(), &client, yaml, &ledger, sampler).await;
         Self { engine: Arc::new(engine), server, client, ledger, yaml: yaml.to_owned(), _directory: directory }
     }
 
     /// Another proxy over the same data, on the ledger of that URL.
     pub async fn proxy(&self, ledger: &str) -> Arc<Engine> {
-        Arc::new(engine(&self.server, &self.client, &self.yaml, ledger, None).await)
+        Arc::new(engine(self.server.config(), &self.client, &self.yaml, ledger, None).await)
+    }
+
+    /// A proxy on the same ledger that reaches the database by another way, without noise.
+    pub async fn by_way_of(&self, way: tokio_postgres::Config) -> Arc<Engine> {
+        Arc::new(engine(way, &self.client, &self.yaml, &self.ledger, Self::silent()).await)
     }
 
     pub fn silent() -> Option<MakeSampler> {
@@ -145,7 +150,7 @@ impl Veil {
     }
 }
 
-async fn engine(server: &LocalPostgres, client: &tokio_postgres::Client, yaml: &str, ledger: &str, sampler: Option<MakeSampler>) -> Engine {
+async fn engine(way: tokio_postgres::Config, client: &tokio_postgres::Client, yaml: &str, ledger: &str, sampler: Option<MakeSampler>) -> Engine {
     let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
     let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
     let catalog = pgveil::catalog::load(client).await.unwrap();
@@ -154,7 +159,7 @@ async fn engine(server: &LocalPostgres, client: &tokio_postgres::Client, yaml: &
     shadow.mirror(client).await.unwrap();
     let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
     let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
-    let backend = Backend::new(server.config(), 4);
+    let backend = Backend::new(way, 4);
     let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
