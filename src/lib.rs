@@ -21,8 +21,8 @@
 //!     owner's account and syncs it to disk, or refuses. Only then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference, runs one
 //!     release's statement in the plan's one read-only snapshot, whose catalog was compared with the plan's, and gives [`execute::Sealed`] rows.
 //!  6. [`release::Releasing`] holds the charge by value, opens the rows, adds a fresh draw of exact integer noise to every coordinate of every group, drops groups
-//!     below their threshold and decodes: [`release::Released`]. The ledger keeps it before anything is made of it; then the next release may read it, by a middle
-//!     query that the shadow runs and whose rows are bound as constants.
+//!     below their threshold and decodes: [`release::Released`]. The next release may read it, by a middle query that the shadow runs and whose rows are bound as
+//!     constants. The ledger keeps all of them before anything is shown, at the end of the policy's quantum of time.
 //!  7. [`finish::finish`] puts the released rows under the outer query as constants, and [`shadow::Shadow::run`] runs it: `ORDER BY 2` sorts noisy averages,
 //!     in PostgreSQL's own arithmetic. The wire sends rows, and a notice with what it cost.
 //!

@@ -115,19 +115,25 @@ class Stage:
             raise SystemExit("pgbouncer is not here: apt-get install pgbouncer")
         self.start("pgbouncer", unprivileged([PGBOUNCER, config]), self.bounced)
 
-    def pgveil(self):
+    def policy(self):
+        """The demo's, with enough of everything, so that the numbers are those of the machine."""
         policy = (ROOT / "policies/demo.yaml").read_text()
-        # Enough of everything, so that the numbers are those of the machine.
         policy = policy.replace("epsilon: 8,", "epsilon: 1000000,").replace("epsilon: 3,", "epsilon: 900000,")
-        policy = policy.replace("failures: 10 ", "failures: 100000 ").replace("connections: 200 ", "connections: 1500 ")
-        (self.home / "policy.yaml").write_text(policy)
+        return policy.replace("failures: 10 ", "failures: 100000 ").replace("connections: 200 ", "connections: 1500 ")
+
+    def pgveil(self):
+        self.proxy = self.veil("pgveil", self.policy(), self.veiled, "nls", ["--admin", f"127.0.0.1:{self.admin}"])
+
+    def veil(self, name, policy, port, database, more=()):
+        """A proxy of this policy before this database."""
+        (self.home / f"{name}.yaml").write_text(policy)
         environment = {
-            "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{self.direct}/nls?sslmode=disable",
-            "PGVEIL_LEDGER": f"sqlite://{self.home}/ledger.db",
+            "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{self.direct}/{database}?sslmode=disable",
+            "PGVEIL_LEDGER": f"sqlite://{self.home}/{name}.db",
             "PGVEIL_LOG": "warn",
         }
-        options = ["--listen", f"127.0.0.1:{self.veiled}", "--admin", f"127.0.0.1:{self.admin}", "--tls-cert", self.cert, "--tls-key", self.key]
-        self.proxy = self.start("pgveil", [PGVEIL, "serve", "--policy", self.home / "policy.yaml", *options], self.veiled, environment)
+        options = ["--listen", f"127.0.0.1:{port}", "--tls-cert", self.cert, "--tls-key", self.key, *more]
+        return self.start(name, [PGVEIL, "serve", "--policy", self.home / f"{name}.yaml", *options], port, environment)
 
     def memory(self):
         """Resident bytes of pgveil itself; its shadow is a PostgreSQL of its own."""
@@ -140,7 +146,7 @@ class Stage:
 class Client:
     """One session, by SCRAM where the server asks for it."""
 
-    def __init__(self, port, user, password="analyst", tls=False):
+    def __init__(self, port, user, password="analyst", tls=False, database="nls"):
         self.socket = socket.create_connection(("127.0.0.1", port), 60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
@@ -150,7 +156,7 @@ class Client:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             self.socket = context.wrap_socket(self.socket)
         self.file = self.socket.makefile("rb")
-        body = struct.pack("!i", 196608) + f"user\0{user}\0database\0nls\0\0".encode()
+        body = struct.pack("!i", 196608) + f"user\0{user}\0database\0{database}\0\0".encode()
         self.socket.sendall(struct.pack("!i", len(body) + 4) + body)
         self.log_in(password)
 

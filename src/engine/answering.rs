@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 use super::failures::Place;
 use super::middles::Middles;
+use super::pace::Pace;
 use super::record::Tally;
-use super::reuse::{Recalled, sum};
+use super::reuse::{Fresh, Recalled, sum};
 use super::summed::FromFiner;
 use super::{Engine, internal};
 use crate::error::Error;
@@ -34,31 +33,36 @@ pub(super) struct Answered {
 
 impl Engine {
     /// What is answered already is recalled. For the rest one debit, in the whole before the first statement runs; then each release in turn, in one snapshot.
-    pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken, tally: &Tally) -> Result<Answered, Error> {
+    pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, pace: &Pace, tally: &Tally) -> Result<Answered, Error> {
         // Who wants noise of its own finds nothing by waiting.
-        let _turns = if self.recalls(asker) { self.turns.wait(plan).await } else { Vec::new() };
+        let turns = async { if self.recalls(asker) { self.turns.wait(plan).await } else { Vec::new() } };
+        let _turns = tokio::select! {
+            biased;
+            turns = turns => turns,
+            () = pace.cancel().cancelled() => return Err(Error::Cancelled),
+        };
         let patience = Instant::now() + self.policy.limits.statement_timeout;
         loop {
-            match self.attempt(asker, plan, cancel, tally, Instant::now() < patience).await? {
+            match self.attempt(asker, plan, pace, tally, Instant::now() < patience).await? {
                 Attempt::Answered(answered) => return Ok(answered),
-                Attempt::Awaited(questions) => self.wait_for(&questions, patience, cancel).await?,
+                Attempt::Awaited(questions) => self.wait_for(&questions, patience, pace).await?,
             }
         }
     }
 
     /// Until no other process answers the questions; what it answered is found then.
-    async fn wait_for(&self, questions: &[[u8; 32]], patience: Instant, cancel: &CancellationToken) -> Result<(), Error> {
+    async fn wait_for(&self, questions: &[[u8; 32]], patience: Instant, pace: &Pace) -> Result<(), Error> {
         while Instant::now() < patience && self.ledger.is_claimed(questions).await.map_err(|e| internal("ledger", &e))? {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = cancel.cancelled() => return Err(Error::Cancelled),
+                () = pace.cancel().cancelled() => return Err(Error::Cancelled),
             }
         }
         Ok(())
     }
 
     /// `waits`: whether a question that another process is answering is waited for, or bought once more.
-    async fn attempt(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken, tally: &Tally, waits: bool) -> Result<Attempt, Error> {
+    async fn attempt(&self, asker: &Asker, plan: &Plan, pace: &Pace, tally: &Tally, waits: bool) -> Result<Attempt, Error> {
         let mut middles = Middles::new(self, asker, plan);
         let Recalled { mut released, offered, count, summed, open } = self.recall(asker, plan, &mut middles).await?;
         let part = plan.part(|release| released.table(release).is_none() && offered.iter().all(|offer| offer.release != release));
@@ -73,36 +77,39 @@ impl Engine {
         let questions: Vec<Question> = open.iter().filter(|_| waits).map(|(_, question)| *question).collect();
         let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
         let place = self.place(asker).await?;
-        let snapshot = self.backend.snapshot(&part, self.policy.limits.statement_timeout, cancel).await.map_err(before_charge)?;
+        let snapshot = self.backend.snapshot(&part, &asker.role, self.policy.limits.statement_timeout, pace.cancel()).await.map_err(before_charge)?;
         let Some(charge) = self.charge(asker, &part, &offered, &questions, tally).await? else {
             return Ok(Attempt::Awaited(claimed));
         };
         let making = async {
             self.receive(asker, plan, &offered, &mut released).await?;
-            self.made(asker, &snapshot, Releasing::new(part, released, charge), &mut middles, cancel).await
+            let mut fresh = Vec::new();
+            let made = self.made(snapshot, Releasing::new(part, released, charge), &mut middles, &mut fresh, pace).await;
+            // Until here nobody sees that the rows were read: not the client, nor who waits for the same answer, here or on another proxy.
+            pace.rest().await;
+            self.keep(asker, fresh).await?;
+            made
         };
         let made = self.ledger.holding(&claimed, making).await;
         if made.is_err() {
             self.ledger.release(&claimed).await;
         }
         match made {
-            Ok(released) => match snapshot.close().await {
-                Ok(()) => Ok(answered(released)),
-                Err(error) => Err(self.failed(asker, place, error).await?),
-            },
+            Ok(released) => Ok(answered(released)),
             Err(Fault::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
             Err(Fault::Backend(error)) => Err(self.failed(asker, place, error).await?),
             Err(Fault::Other(error)) => Err(error),
         }
     }
 
+    /// Makes the part's releases. What was made is in `fresh` also where a later one fails; the connection is given back before the rest.
     async fn made(
         &self,
-        asker: &Asker,
-        snapshot: &Snapshot,
+        snapshot: Snapshot,
         mut releasing: Releasing<'_>,
         middles: &mut Middles<'_>,
-        cancel: &CancellationToken,
+        fresh: &mut Vec<Fresh>,
+        pace: &Pace,
     ) -> Result<Released, Fault> {
         snapshot.allow().await.map_err(Fault::Backend)?;
         let plan = releasing.part().plan();
@@ -112,10 +119,11 @@ impl Engine {
                 continue;
             }
             let constants = middles.constants(release, releasing.released()).await?;
-            let rows = snapshot.run(releasing.part(), release, &constants, releasing.charge(), cancel).await.map_err(Fault::Backend)?;
+            let rows = snapshot.run(releasing.part(), release, &constants, releasing.charge(), pace.cancel()).await.map_err(Fault::Backend)?;
             aside(|| releasing.release(release, rows, &mut *sampler)).map_err(|e| internal("release", &e))?;
-            self.keep(asker, plan, release, &constants, releasing.released()).await?;
+            fresh.extend(Fresh::of(plan, release, &constants, releasing.released()));
         }
+        snapshot.close().await.map_err(Fault::Backend)?;
         Ok(releasing.into_released())
     }
 

@@ -1,6 +1,7 @@
 //! The engine in force, which a reload of the policy replaces at one moment: questions that run finish under the engine that they began with.
 
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,10 @@ impl Service for Exchange {
 
     fn server_version(&self) -> String {
         self.current().server_version()
+    }
+
+    fn quantum(&self) -> Option<Duration> {
+        self.current().quantum()
     }
 
     fn places(&self) -> Places {

@@ -9,6 +9,7 @@ mod failures;
 mod meter;
 mod middles;
 mod notice;
+mod pace;
 mod plans;
 mod preview;
 mod record;
@@ -19,7 +20,7 @@ mod turns;
 mod views;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -28,11 +29,13 @@ pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format}
 pub use exchange::Exchange;
 pub use meter::Meter;
 pub use notice::describe as describe_plan;
+pub use pace::patience;
 pub use service::{Answer, Places, Service};
 
 use admission::Admission;
 use failures::Failures;
 use middles::Middles;
+use pace::Pace;
 use plans::{Asked, Plans};
 use record::Tally;
 use turns::Turns;
@@ -226,12 +229,15 @@ impl Engine {
         asker: &Asker,
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
-        cancel: &CancellationToken,
+        pace: &Pace,
         tally: &Tally,
     ) -> Result<(Answer, Verdict), Error> {
         let query = &query.within(&self.database);
         if let Some(statement) = self.catalogs(asker, query)? {
-            return self.answer_catalogs(asker, &statement, parameters, arguments, formats).await.map(|answer| (answer, Verdict::Answered));
+            return tokio::select! {
+                answer = self.answer_catalogs(asker, &statement, parameters, arguments, formats) => answer.map(|answer| (answer, Verdict::Answered)),
+                () = pace.asked().cancelled() => Err(Error::Cancelled),
+            };
         }
         let mut laps = self.meter.laps();
         let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
@@ -239,11 +245,14 @@ impl Engine {
         let (plan, is_preview) = self.plan_or_preview(asker, &bound).await?;
         self.check_shape(asker, &plan, &description).await?;
         laps.lap("plan");
-        let answered = self.answered(asker, &plan, cancel, tally).await?;
+        let answered = pace.run(self.answered(asker, &plan, pace, tally)).await?;
         laps.lap("release");
         let views = self.views(asker, &plan).await?;
         let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
-        let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
+        let rows = tokio::select! {
+            rows = self.shadow.run(asker, &statement, &description, formats) => rows.map_err(shadow_error)?,
+            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+        };
         laps.lap("finish");
         let mut notices = Vec::new();
         if asker.wishes.notices != Notices::Off && !plan.loss().is_zero() {
@@ -302,6 +311,10 @@ impl Service for Engine {
         Places { total: limits.connections, per_role: limits.connections_per_role, per_address: limits.connections_per_address }
     }
 
+    fn quantum(&self) -> Option<Duration> {
+        self.policy.quantum
+    }
+
     fn meter(&self) -> Arc<Meter> {
         Arc::clone(&self.meter)
     }
@@ -324,8 +337,8 @@ impl Service for Engine {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
-        let tally = Tally::new();
-        let answered = self.answer_question(asker, query, (parameters, arguments, formats), &cancel, &tally).await;
+        let (pace, tally) = (Pace::new(self.policy.quantum, cancel), Tally::new());
+        let answered = self.answer_question(asker, query, (parameters, arguments, formats), &pace, &tally).await;
         let verdict = answered.as_ref().map_or(Verdict::Answered, |(_, verdict)| *verdict);
         self.recorded(&asker.role, Some(query), verdict, answered.as_ref(), &tally).await;
         answered.map(|(answer, _)| answer)

@@ -110,10 +110,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Stores a release before anything is made of it: an error further on cannot lose what was paid.
-    pub(super) async fn keep(&self, asker: &Asker, plan: &Plan, release: usize, constants: &[Column], released: &Released) -> Result<(), Error> {
-        let (Some(question), Some(table)) = (question(plan, release, constants), released.table(release)) else { return Ok(()) };
-        self.ledger.keep(&asker.role, question, table.stored()).await.map_err(|e| internal("ledger", &e))
+    /// Stores releases before anything of them is shown: an error further on cannot lose what was paid.
+    pub(super) async fn keep(&self, asker: &Asker, fresh: Vec<Fresh>) -> Result<(), Error> {
+        for Fresh { question, values } in fresh {
+            self.ledger.keep(&asker.role, question, values).await.map_err(|e| internal("ledger", &e))?;
+        }
+        Ok(())
+    }
+}
+
+/// A release just made, as the ledger stores it.
+pub(super) struct Fresh {
+    question: Question,
+    values: Vec<u8>,
+}
+
+impl Fresh {
+    /// `None` where nothing was asked of the data.
+    pub(super) fn of(plan: &Plan, release: usize, constants: &[Column], released: &Released) -> Option<Self> {
+        let (question, table) = (question(plan, release, constants)?, released.table(release)?);
+        Some(Self { question, values: table.stored() })
     }
 }
 

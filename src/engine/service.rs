@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,8 @@ pub trait Service: Send + Sync + 'static {
     /// 22023 for a wish past the policy's ceiling.
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal>;
     fn places(&self) -> Places;
+    /// What the time of answers about private rows is rounded up to; see [`super::patience`].
+    fn quantum(&self) -> Option<Duration>;
     /// Where the operator's counts are kept.
     fn meter(&self) -> Arc<Meter>;
     /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing: to be inferred).

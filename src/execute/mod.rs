@@ -3,8 +3,10 @@
 mod pool;
 mod sealed;
 
+use std::future::Future;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
@@ -22,6 +24,9 @@ const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
      SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
      SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
      SET LOCAL statement_timeout = '10s'; SET LOCAL plan_cache_mode = force_generic_plan";
+
+/// For what reads no table of a plan: to begin and to end. The server's own limits are shorter; this one holds where it hangs, or the network is gone.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Why a plan was not run to its end. Backend text stays in here, for the operator's log.
 #[derive(Debug, thiserror::Error)]
@@ -46,33 +51,48 @@ pub type Rows = Vec<Vec<Option<String>>>;
 pub struct Snapshot {
     /// `None` where the plan asks nothing of the data.
     lease: Option<pool::Lease>,
+    /// The role's place among those who use the database.
+    _share: Option<OwnedSemaphorePermit>,
     config: tokio_postgres::Config,
     timeout: Duration,
 }
 
 impl Backend {
-    /// Opens the snapshot of a part of a plan. Reads the catalog alone.
+    /// Opens the snapshot of a part of a plan, for this role. Reads the catalog alone.
     ///
     /// # Errors
     /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays locked, [`Error::Cancelled`],
     /// [`Error::Backend`] where the database cannot be reached.
-    pub async fn snapshot(&self, part: &Part<'_>, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
+    pub async fn snapshot(&self, part: &Part<'_>, role: &str, timeout: Duration, cancel: &CancellationToken) -> Result<Snapshot, Error> {
+        let config = self.config().clone();
         if part.releases().next().is_none() {
-            return Ok(Snapshot { lease: None, config: self.config().clone(), timeout });
+            return Ok(Snapshot { lease: None, _share: None, config, timeout });
         }
-        let lease = tokio::select! {
-            lease = self.lease() => lease.map_err(Error::Backend)?,
+        let share = tokio::select! {
+            share = self.share(role) => share,
             () = cancel.cancelled() => return Err(Error::Cancelled),
         };
-        let snapshot = Snapshot { lease: Some(lease), config: self.config().clone(), timeout };
-        tokio::select! {
-            pinned = snapshot.pin(part) => pinned?,
-            () = cancel.cancelled() => {
-                snapshot.stop().await;
-                return Err(Error::Cancelled);
+        let mut snapshot = Snapshot { lease: None, _share: share, config, timeout };
+        loop {
+            let lease = tokio::select! {
+                lease = self.lease() => lease.map_err(Error::Backend)?,
+                () = cancel.cancelled() => return Err(Error::Cancelled),
+            };
+            let was_idle = lease.was_idle;
+            snapshot.lease = Some(lease);
+            let pinned = tokio::select! {
+                pinned = patiently(snapshot.pin(part)) => pinned,
+                () = cancel.cancelled() => {
+                    snapshot.stop().await;
+                    return Err(Error::Cancelled);
+                }
+            };
+            match pinned {
+                // What died or fell silent while it was idle says nothing of the database: the next connection is a new one.
+                Err(Error::Backend(_)) if was_idle => self.forget_idle(),
+                pinned => return pinned.map(|()| snapshot),
             }
         }
-        Ok(snapshot)
     }
 }
 
@@ -119,7 +139,7 @@ impl Snapshot {
             return Ok(());
         }
         let limit = format!("SET LOCAL statement_timeout = {}; SET LOCAL plan_cache_mode = auto", self.timeout.as_millis());
-        self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))
+        patiently(async { self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e)) }).await
     }
 
     /// Runs the statements of one release, with its constants: for each parameter an array of texts.
@@ -175,7 +195,7 @@ impl Snapshot {
     /// [`Error::Backend`].
     pub async fn close(self) -> Result<(), Error> {
         if let Some(lease) = self.lease {
-            lease.client().batch_execute("COMMIT").await.map_err(|e| backend(&e))?;
+            patiently(async { lease.client().batch_execute("COMMIT").await.map_err(|e| backend(&e)) }).await?;
             lease.keep();
         }
         Ok(())
@@ -189,6 +209,10 @@ impl Snapshot {
             tracing::warn!("a cancelled statement could not be stopped on the backend");
         }
     }
+}
+
+async fn patiently<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(Error::Backend("no answer in time".to_owned())))
 }
 
 /// Every column of a release's statement is text.

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use tokio_postgres::Statement;
 
 use crate::catalog;
-use crate::postgres::{self, Connected};
+use crate::postgres::{self, Connected, Shares};
 
 /// The backing database.
 pub struct Backend {
@@ -16,6 +15,7 @@ pub struct Backend {
     size: usize,
     places: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
+    shares: Shares,
 }
 
 /// A session, with the statement that each plan is checked by prepared in it.
@@ -27,6 +27,8 @@ struct Connection {
 /// One connection, in use. Given back only by [`Lease::keep`]; dropped otherwise.
 pub struct Lease {
     connection: Connection,
+    /// It was used before, and may have died since.
+    pub(super) was_idle: bool,
     idle: Arc<Mutex<Vec<Connection>>>,
     _place: OwnedSemaphorePermit,
 }
@@ -35,7 +37,7 @@ impl Backend {
     /// `connections` at most are open at a time; an embedded engine bears one.
     pub fn new(config: tokio_postgres::Config, connections: usize) -> Self {
         let size = connections.max(1);
-        Self { config, size, places: Arc::new(Semaphore::new(size)), idle: Arc::default() }
+        Self { config, size, places: Arc::new(Semaphore::new(size)), idle: Arc::default(), shares: Shares::new(size) }
     }
 
     pub(super) fn config(&self) -> &tokio_postgres::Config {
@@ -67,24 +69,39 @@ impl Backend {
     pub async fn changed(&self, tables: &[(u32, &str)]) -> Result<Vec<u32>, String> {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
-        let current = lease.fingerprints(&oids).await?;
+        let current = tokio::time::timeout(super::PATIENCE, lease.fingerprints(&oids)).await.map_err(|_| "no answer in time".to_owned())??;
         lease.keep();
         let differs = |(oid, fingerprint): &&(u32, &str)| current.get(oid).map(String::as_str) != Some(*fingerprint);
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
     }
 
+    /// A place among those who use the database, of which no role has all.
+    pub(super) async fn share(&self, role: &str) -> Option<OwnedSemaphorePermit> {
+        self.shares.take(role).await
+    }
+
+    /// Closes the connections that nobody uses.
+    pub(super) fn forget_idle(&self) {
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.clear();
+        }
+    }
+
     pub(super) async fn lease(&self) -> Result<Lease, String> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| e.to_string())?;
         let kept = self.idle.lock().map_err(|e| e.to_string())?.pop();
-        let connection = match kept.filter(|c| !c.connected.client.is_closed()) {
+        let kept = kept.filter(|c| !c.connected.client.is_closed());
+        let was_idle = kept.is_some();
+        let connection = match kept {
             Some(connection) => connection,
             None => {
                 let connected = postgres::connect(&self.config).await.map_err(|e| e.to_string())?;
-                let fingerprints = connected.client.prepare(catalog::FINGERPRINT_SQL).await.map_err(|e| e.to_string())?;
+                let prepared = tokio::time::timeout(super::PATIENCE, connected.client.prepare(catalog::FINGERPRINT_SQL)).await;
+                let fingerprints = prepared.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
                 Connection { connected, fingerprints }
             }
         };
-        Ok(Lease { connection, idle: Arc::clone(&self.idle), _place: place })
+        Ok(Lease { connection, was_idle, idle: Arc::clone(&self.idle), _place: place })
     }
 }
 
@@ -100,7 +117,7 @@ impl Lease {
 
     /// Puts the connection back for the next statement.
     pub(super) fn keep(self) {
-        let Self { connection, idle, _place } = self;
+        let Self { connection, was_idle: _, idle, _place } = self;
         if let Ok(mut idle) = idle.lock() {
             idle.push(connection);
         }

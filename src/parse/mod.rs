@@ -27,8 +27,25 @@ pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Most words and signs of a text: each becomes a node of up to a few hundred bytes.
+const TOKENS_MAX: usize = 50_000;
+/// About what one of them weighs, parsed.
+const TOKEN_BYTES: usize = 200;
+/// Most statements of a text.
+const STATEMENTS_MAX: usize = 1_000;
 /// Deepest nesting that is parsed.
 const DEPTH_MAX: usize = 64;
+
+/// About how much memory a statement takes that was parsed from this text.
+pub fn weight(sql: &str) -> usize {
+    let mut in_word = false;
+    let words = sql.bytes().filter(|byte| {
+        let (was, is) = (in_word, byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii());
+        in_word = is;
+        !(is && was || byte.is_ascii_whitespace())
+    });
+    words.count() * TOKEN_BYTES
+}
 
 /// One statement of a client, sorted by who answers it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +54,8 @@ pub enum Statement {
     Query(Query),
     /// `EXPLAIN [(FORMAT JSON)] query`: the plan alone, free.
     Explain(Query, ExplainFormat),
+    /// `EXPLAIN … EXECUTE …`: the plan of a prepared query with values, free.
+    ExplainExecute(Execute, ExplainFormat),
     /// `DECLARE … CURSOR`: asks its query, and keeps the answer for FETCH.
     Declare(Declare),
     /// FETCH or MOVE: free.
@@ -101,9 +120,20 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
     let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
+    if words > TOKENS_MAX {
+        return Err(
+            Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!("At most {TOKENS_MAX} words and signs are read."))
+        );
+    }
     place::number(&mut tokens, sql);
     chain::check(&tokens)?;
-    with_room(|| session::pieces(tokens).into_iter().map(|piece| statement(piece, sql)).collect())
+    let pieces = session::pieces(tokens);
+    if pieces.len() > STATEMENTS_MAX {
+        let limit = format!("At most {STATEMENTS_MAX} statements of one text are read.");
+        return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "too many statements in one text").detail(limit));
+    }
+    with_room(|| pieces.into_iter().map(|piece| statement(piece, sql)).collect())
 }
 
 /// One statement, from its tokens alone: a string or a comment cannot hide a second one.

@@ -137,7 +137,7 @@ pub(super) fn from_tokens(
         _ => {}
     }
     let statement = match first.as_str() {
-        "EXECUTE" => prepared::execute(&mut words, sql)?,
+        "EXECUTE" => Statement::Execute(prepared::execute(&mut words, sql)?),
         "FETCH" => cursor::fetch(&mut words, false)?,
         "MOVE" => cursor::fetch(&mut words, true)?,
         _ => match statement(&first, &mut words)? {

@@ -96,6 +96,7 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         searches: sought,
         limits: file.limits.clone(),
         previews: file.previews,
+        quantum: file.quantum,
         time_grain: file.time_grain,
     };
     policy.version = version::digest(&policy);

@@ -26,6 +26,8 @@ pub struct File {
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
     pub previews: Previews,
+    /// What the time of answers about private rows is rounded up to.
+    pub quantum: Option<Duration>,
     /// What `now()` is rounded down to in conditions on private rows.
     pub time_grain: Option<Duration>,
     /// Where findings about the database as a whole are shown.
@@ -66,6 +68,7 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
         None => Some(LIMITS),
     };
     let time_grain = fields.optional("time_grain").and_then(|node| duration(node, "time_grain", findings));
+    let quantum = fields.optional("timing").and_then(|node| timing(node, findings));
     let previews = fields.optional("previews").map_or(Some(Previews::Refused), |node| previews(node, findings));
     fields.done(findings);
     Some(File {
@@ -78,6 +81,7 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
         tables: tables?,
         limits: limits?,
         previews: previews?,
+        quantum,
         time_grain,
         database_place: database.map_or(root.place, |node| node.place),
     })
@@ -93,6 +97,14 @@ fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
             None
         }
     }
+}
+
+/// `timing: {quantum: 100ms}`.
+fn timing(node: &Node, findings: &mut Findings) -> Option<Duration> {
+    let mut fields = Fields::open(node, "timing", findings)?;
+    let quantum = fields.required("quantum", "quantum: 100ms", findings).and_then(|node| duration(node, "timing.quantum", findings));
+    fields.done(findings);
+    quantum
 }
 
 /// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.

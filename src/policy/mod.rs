@@ -244,6 +244,8 @@ pub struct Policy {
     pub types: Vec<UserType>,
     pub limits: Limits,
     pub previews: Previews,
+    /// What the time of answers about private rows is rounded up to. At most a day.
+    pub quantum: Option<std::time::Duration>,
     /// What `now()` is rounded down to in conditions on private rows, so that a moving window is one question for that long. At most a day.
     pub time_grain: Option<std::time::Duration>,
 }

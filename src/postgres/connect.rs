@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -30,8 +31,15 @@ impl Connected {
     }
 }
 
+/// For a server to let one in, and to take a cancel.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Opens one connection.
 pub async fn connect(config: &Config) -> Result<Connected, Error> {
+    tokio::time::timeout(PATIENCE, open(config)).await.unwrap_or(Err(Error::Silent(PATIENCE)))
+}
+
+async fn open(config: &Config) -> Result<Connected, Error> {
     if is_plain(config) {
         let (client, connection) = config.connect(NoTls).await?;
         return Ok(Connected { client, task: tokio::spawn(drive(connection)) });
@@ -47,12 +55,15 @@ pub async fn connect(config: &Config) -> Result<Connected, Error> {
 /// Asks the server to cancel what this client runs.
 pub async fn cancel(config: &Config, client: &Client) -> Result<(), Error> {
     let token = client.cancel_token();
-    if is_plain(config) {
-        token.cancel_query(NoTls).await?
-    } else {
-        token.cancel_query(tls()?).await?
-    }
-    Ok(())
+    let asked = async {
+        if is_plain(config) {
+            token.cancel_query(NoTls).await?
+        } else {
+            token.cancel_query(tls()?).await?
+        }
+        Ok(())
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap_or(Err(Error::Silent(PATIENCE)))
 }
 
 fn is_plain(config: &Config) -> bool {
@@ -88,7 +99,7 @@ fn tls() -> Result<MakeRustlsConnect, Error> {
     if let Some(file) = std::env::var_os(AUTHORITIES).filter(|file| !file.is_empty()) {
         let own = CertificateDer::pem_file_iter(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         for certificate in own.map_err(|error| Error::Authorities(error.to_string()))? {
-            roots.add(certificate)?;
+            roots.add(certificate).map_err(|error| Error::Authorities(error.to_string()))?;
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -11,12 +11,14 @@ mod directory;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod native;
+mod shares;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
+pub use shares::Shares;
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
 pub const BINARIES_VARIABLE: &str = "PGVEIL_PG_BIN";
@@ -46,6 +48,8 @@ pub enum Error {
     Timeout { waited: Duration, log: String },
     #[error("connecting to PostgreSQL: {0}")]
     Connect(#[from] tokio_postgres::Error),
+    #[error("connecting to PostgreSQL: no answer within {} s", .0.as_secs())]
+    Silent(Duration),
     #[error("SSL_CERT_FILE: {0}")]
     Authorities(String),
     #[error("TLS towards PostgreSQL: {0}")]

@@ -36,6 +36,9 @@ use crate::rewrite::{Plan, Terms};
 pub use choice::{BETA, Chosen, chosen, threshold};
 pub use question::Question;
 
+/// No role's name: searches have a share of the connections by themselves.
+const OWNER: &str = "";
+
 /// What the ledger keeps of a search: not the counts, but what was made of them.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Kept {
@@ -165,7 +168,7 @@ impl Maker<'_> {
         // A search that is made again waits for nobody: what there is does not answer it.
         let claimed = if self.ledger.found(question.digest()).await?.is_some() { Vec::new() } else { vec![kept_as] };
         let part = plan.part(|_| true);
-        let snapshot = self.backend.snapshot(&part, self.policy.limits.statement_timeout, cancel).await?;
+        let snapshot = self.backend.snapshot(&part, OWNER, self.policy.limits.statement_timeout, cancel).await?;
         let purchase = Purchase {
             fresh: loss,
             offered: crate::mechanism::Loss::ZERO,

@@ -224,6 +224,7 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
         types: Vec::new(),
         limits: Limits { groups_per_unit: 1, rows_per_unit: ROWS_MAX, groups: 100_000, ..policy.limits.clone() },
         previews: Previews::Refused,
+        quantum: None,
         time_grain: None,
     };
     own.version = crate::policy::digest(&own);

@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::policy::{Policy, Secret};
-use crate::postgres::{self, Engine, LocalPostgres, connect};
+use crate::postgres::{self, Engine, LocalPostgres, Shares, connect};
 use crate::refusal::Refusal;
 pub use ddl::{identifier, list, literal, qualified};
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
@@ -83,6 +83,8 @@ impl ShadowOptions {
 #[derive(Debug)]
 pub struct Shadow {
     pool: pool::Pool,
+    /// Of the pool, for statements that may last.
+    shares: Shares,
     /// Superuser or owner: builds and mirrors.
     admin: tokio_postgres::Config,
     engine: Engine,
@@ -123,6 +125,7 @@ impl Shadow {
         let size = if engine == Engine::Embedded { 1 } else { options.connections.max(1) };
         Ok(Self {
             pool: pool::Pool::new(login, engine, size),
+            shares: Shares::new(size),
             admin,
             engine,
             tables: built.tables,
@@ -293,6 +296,7 @@ impl Shadow {
         // A statement that was described was prepared, so it is one, and has these columns.
         let is_known = self.cache.find(&typing::Key::new(&preamble, sql, &[])).is_some_and(|known| known == *columns_expected);
         let is_text = formats.iter().all(|format| *format == Format::Text);
+        let _share = self.shares.take(&asker.role).await;
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role, &preamble).await?;

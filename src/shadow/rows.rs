@@ -11,8 +11,11 @@ use crate::refusal::{Refusal, sqlstate};
 
 /// Most rows of one answer.
 pub const ROWS_MAX: usize = 1_000_000;
-/// Most bytes of one answer, values only.
+/// Most bytes of one answer, with what holds its values.
 pub const BYTES_MAX: usize = 256 << 20;
+/// Weight of a row and of a value beside their bytes: a million rows of a thousand NULLs are no small answer.
+const ROW_BYTES: usize = 48;
+const VALUE_BYTES: usize = 64;
 /// The SQLSTATE of an answer that was cut: its session still carries the rest and is not used again.
 pub const CUT_SHORT: &str = sqlstate::PROGRAM_LIMIT_EXCEEDED;
 
@@ -90,7 +93,7 @@ struct Collected {
 
 impl Collected {
     fn push(&mut self, row: Vec<Option<Bytes>>) -> Result<(), ShadowError> {
-        self.bytes += row.iter().flatten().map(Bytes::len).sum::<usize>();
+        self.bytes += ROW_BYTES + row.len() * VALUE_BYTES + row.iter().flatten().map(Bytes::len).sum::<usize>();
         if self.rows.len() >= ROWS_MAX || self.bytes > BYTES_MAX {
             let message = format!("result is larger than {ROWS_MAX} rows or {} MB", BYTES_MAX >> 20);
             return Err(ShadowError::Refusal(Refusal::new(CUT_SHORT, message).hint("Add a LIMIT, or group by fewer keys.")));

@@ -34,7 +34,8 @@ impl<S: Service> Connection<S> {
             .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
         let Answer { columns, rows, notices } = answered.await?;
         let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text))).collect();
-        Ok(Reply { notices, columns: Some(columns), rows, ..Reply::done("SELECT") })
+        let held = Some(self.share.hold(&rows)?);
+        Ok(Reply { notices, columns: Some(columns), rows, held, ..Reply::done("SELECT") })
     }
 
     /// Free, and touches no data.
@@ -118,7 +119,8 @@ impl<S: Service> Connection<S> {
     {
         let running = self.key.run();
         let token = running.token.clone();
-        let deadline = self.settings.duration("statement_timeout").map(|timeout| tokio::time::Instant::now() + timeout);
+        let patience = |timeout| crate::engine::patience(timeout, self.service.quantum());
+        let deadline = self.settings.duration("statement_timeout").map(|timeout| tokio::time::Instant::now() + patience(timeout));
         self.make_room(deadline, &token).await?;
         let future = question(self.service.clone(), token.clone());
         let held = (self.place.clone(), self.answers.clone());

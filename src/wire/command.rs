@@ -30,6 +30,7 @@ impl<S: Service> Connection<S> {
                 None => self.answer(query, parameters, arguments, formats).await,
             },
             Statement::Explain(query, format) => self.explain(query, *format).await,
+            Statement::ExplainExecute(execute, format) => self.explain_prepared(execute, *format).await,
             Statement::Declare(declare) => self.declare(declare, parameters, arguments).await,
             Statement::Prepare(prepare) => self.prepare(prepare).await,
             Statement::Execute(execute) => self.execute_prepared(execute, formats).await,
@@ -51,8 +52,8 @@ impl<S: Service> Connection<S> {
         // A wrong column of FORCE_QUOTE shows before anything is charged.
         let described = self.described(query, &[]).await?;
         let writer = Writer::new(format, &described.columns)?;
-        let Reply { notices, rows, .. } = self.answer(query, &[], &[], &[writer.value_format()]).await?;
-        Ok(Reply { notices, rows, copy: Some(writer), ..Reply::done("COPY") })
+        let answer = self.answer(query, &[], &[], &[writer.value_format()]).await?;
+        Ok(Reply { columns: None, tag: "COPY".to_owned(), copy: Some(writer), ..answer })
     }
 
     pub(super) fn session(&mut self, session: &Session) -> Result<Reply, Refusal> {

@@ -16,13 +16,21 @@ use super::message::{self, Frontend};
 use super::place::Place;
 use super::portal::{Portal, Prepared};
 use super::settings::Settings;
+use super::stock::Share;
 use super::stop::Stop;
 use super::transaction::{Status, Transaction};
 use crate::engine::Service;
 use crate::refusal::{Refusal, sqlstate};
 
 /// Longest message of a logged-in client.
-const FRAME_BYTES_MAX: usize = 16 << 20;
+const FRAME_BYTES_MAX: usize = 4 << 20;
+
+/// What a session has of the server's.
+pub(super) struct Common {
+    pub(super) shutdown: CancellationToken,
+    pub(super) answers: mpsc::Sender<()>,
+    pub(super) share: Share,
+}
 
 pub(super) struct Connection<S> {
     pub(super) channel: Channel,
@@ -37,6 +45,8 @@ pub(super) struct Connection<S> {
     /// Held by every running answer, so that it outlives the connection in the count.
     pub(super) place: Arc<Place>,
     pub(super) answers: mpsc::Sender<()>,
+    /// Room for rows that the client has not read yet.
+    pub(super) share: Share,
     /// Answers the client no longer waits for.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
@@ -47,8 +57,9 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn new(channel: Channel, service: Arc<S>, who: LoggedIn, shutdown: CancellationToken, answers: mpsc::Sender<()>) -> Self {
+    pub(super) fn new(channel: Channel, service: Arc<S>, who: LoggedIn, common: Common) -> Self {
         let LoggedIn { role, settings, key, place } = who;
+        let Common { shutdown, answers, share } = common;
         Self {
             channel,
             service,
@@ -61,6 +72,7 @@ impl<S: Service> Connection<S> {
             key,
             place,
             answers,
+            share,
             unfinished: Vec::new(),
             shutdown,
             skipping: false,

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::portal::{Reply, Row, each};
+use super::stock::Held;
 use super::stop::Stop;
 use crate::engine::{Argument, Asker, ColumnDescription, Format, Service};
 use crate::parse::{Count, Declare, Direction, Fetch};
@@ -31,6 +32,8 @@ pub(super) struct Cursor {
     /// The settings that its rows were printed under.
     asker: Asker,
     bytes: usize,
+    /// The same in the stock of all sessions.
+    _held: Option<Held>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,7 +174,7 @@ impl<S: Service> Connection<S> {
                 .into());
         }
         let asker = self.asker();
-        let Reply { notices, columns, rows, .. } = self.answer(query, parameters, arguments, &[Format::Text]).await?;
+        let Reply { notices, columns, rows, held, .. } = self.answer(query, parameters, arguments, &[Format::Text]).await?;
         let bytes = rows.iter().map(|row| row.iter().map(|value| 32 + value.as_ref().map_or(0, Bytes::len)).sum::<usize>()).sum();
         let cursor = Cursor {
             columns: columns.unwrap_or_default(),
@@ -183,6 +186,7 @@ impl<S: Service> Connection<S> {
             depth: self.transaction.depth(),
             asker,
             bytes,
+            _held: held,
         };
         self.cursors.by_name.insert(name.clone(), cursor);
         Ok(Reply { notices, ..Reply::done("DECLARE CURSOR") })
@@ -262,6 +266,7 @@ mod tests {
             depth: 0,
             asker,
             bytes: 0,
+            _held: None,
         }
     }
 

@@ -14,11 +14,11 @@ use super::portal::{Portal, Prepared, Progress, counted, each, text_column};
 use super::stop::{PROTOCOL_VIOLATION, Stop};
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{Configure, Given, Query, Session, Statement};
+use crate::parse::{self, Configure, Given, Query, Session, Statement};
 use crate::refusal::{Refusal, sqlstate};
 
 /// What one session may hold between messages.
-const STATEMENTS_BYTES_MAX: usize = 4 << 20;
+const STATEMENTS_BYTES_MAX: usize = 16 << 20;
 const STATEMENTS_MAX: usize = 4096;
 const PORTALS_BYTES_MAX: usize = 32 << 20;
 const PORTALS_MAX: usize = 1024;
@@ -41,7 +41,7 @@ impl<S: Service> Connection<S> {
         if let Some(statement) = &statement {
             self.allowed(statement)?;
         }
-        self.keep_statement(&name, statement, types, sql.len()).await?;
+        self.keep_statement(&name, statement, types, sql.len() + parse::weight(sql)).await?;
         self.channel.send(&ParseComplete::new());
         Ok(())
     }
@@ -78,6 +78,7 @@ impl<S: Service> Connection<S> {
                 }
             },
             Some(Statement::Explain(query, format)) => (self.described(query, types).await?.parameters, Some(vec![explain_column(*format)])),
+            Some(Statement::ExplainExecute(_, format)) => (Vec::new(), Some(vec![explain_column(*format)])),
             Some(Statement::Session(Session::Show { name })) => (Vec::new(), Some(vec![text_column(&self.settings.show(name)?.0)])),
             Some(Statement::Session(Session::ShowAll)) => (Vec::new(), Some(["name", "setting", "description"].map(text_column).to_vec())),
             Some(Statement::Declare(declare)) => (self.described(&declare.query, types).await?.parameters, None),
@@ -195,10 +196,10 @@ impl<S: Service> Connection<S> {
                 portal.progress = Progress::Spent;
                 return self.keep(name, portal, &statement);
             }
-            portal.progress = Progress::Fetching { rows: reply.rows.into_iter(), tag: reply.tag };
+            portal.progress = Progress::Fetching { rows: reply.rows.into_iter(), tag: reply.tag, _held: reply.held };
         }
         match &mut portal.progress {
-            Progress::Fetching { rows, tag } => {
+            Progress::Fetching { rows, tag, .. } => {
                 let limit = usize::try_from(rows_max).ok().filter(|&limit| limit > 0).unwrap_or(usize::MAX);
                 let mut sent = 0;
                 for row in rows.by_ref().take(limit) {

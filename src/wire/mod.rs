@@ -13,6 +13,7 @@ mod connection;
 mod copy;
 mod cursor;
 mod extended;
+mod lobby;
 mod login;
 mod message;
 mod place;
@@ -22,6 +23,7 @@ pub mod scram;
 mod settings;
 mod simple;
 mod startup;
+mod stock;
 mod stop;
 mod transaction;
 
@@ -36,7 +38,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::connection::Connection;
+use self::connection::{Common, Connection};
 use self::login::Opening;
 use self::startup::Opened;
 use self::stop::Stop;
@@ -47,8 +49,6 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// What running statements get once the server stops, and what their last words get after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Sockets beyond twice the sessions are closed unread: cancel requests and clients that have not logged in yet.
-const SOCKETS_EXTRA: usize = 64;
 
 /// What all connections share.
 struct Server<S> {
@@ -58,6 +58,8 @@ struct Server<S> {
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
     places: place::Registry,
+    lobby: Arc<lobby::Lobby>,
+    stock: stock::Stock,
 }
 
 /// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and running statements get ten seconds.
@@ -71,8 +73,8 @@ pub async fn serve<S: Service>(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let tls = tls.map(speaking_postgresql);
-    let places = place::Registry::default();
-    let server = Arc::new(Server { service, tls, shutdown, sessions: Arc::default(), decoy: scram::Decoy::new()?, places });
+    let (sessions, places, lobby) = Default::default();
+    let server = Arc::new(Server { service, tls, shutdown, sessions, decoy: scram::Decoy::new()?, places, lobby, stock: stock::Stock::new() });
     // Each running answer holds a sender, so the receiver ends when the last of them has.
     let (answers, mut answered) = mpsc::channel::<()>(1);
     let mut connections = JoinSet::new();
@@ -81,10 +83,10 @@ pub async fn serve<S: Service>(
             () = server.shutdown.cancelled() => break,
             Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
             accepted = listener.accept() => match accepted {
-                Ok((socket, address)) if connections.len() < sockets_max(&*server.service) => {
-                    connections.spawn(client(server.clone(), socket, address, answers.clone()));
+                Ok((socket, address)) => {
+                    let seat = server.lobby.enter(server.service.places().total);
+                    connections.spawn(client(server.clone(), socket, address, seat, answers.clone()));
                 }
-                Ok(_) => tracing::warn!("too many sockets, one closed unread"),
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "accept failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -113,10 +115,6 @@ fn speaking_postgresql(tls: Arc<ServerConfig>) -> Arc<ServerConfig> {
     Arc::new(tls)
 }
 
-fn sockets_max(service: &impl Service) -> usize {
-    usize::try_from(service.places().total).unwrap_or(usize::MAX).saturating_mul(2).saturating_add(SOCKETS_EXTRA)
-}
-
 /// A panic ends one connection and is counted; its text may hold what a client sent, so it is not logged here.
 fn note(ended: Result<(), JoinError>) {
     if ended.is_err_and(|error| error.is_panic()) {
@@ -125,7 +123,7 @@ fn note(ended: Result<(), JoinError>) {
 }
 
 /// One connection, from its first byte to its last.
-async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: SocketAddr, answers: mpsc::Sender<()>) {
+async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: SocketAddr, seat: lobby::Seat, answers: mpsc::Sender<()>) {
     let _ = socket.set_nodelay(true);
     let opening = async {
         let (mut channel, opening) = match startup::open(socket, server.tls.clone(), &server.sessions).await {
@@ -149,8 +147,14 @@ async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: 
     let opened = tokio::select! {
         opened = timeout(LOGIN_TIMEOUT, opening) => opened.ok().flatten(),
         () = server.shutdown.cancelled() => None,
+        () = seat.shown_out.cancelled() => {
+            tracing::debug!("too many connections wait to log in, the oldest is closed");
+            None
+        }
     };
+    drop(seat);
     if let Some((channel, logged_in)) = opened {
-        Connection::new(channel, server.service.clone(), logged_in, server.shutdown.clone(), answers).run().await;
+        let common = Common { shutdown: server.shutdown.clone(), answers, share: server.stock.share() };
+        Connection::new(channel, server.service.clone(), logged_in, common).run().await;
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::copy::Writer;
+use super::stock::Held;
 use crate::engine::{Argument, ColumnDescription, Format};
 use crate::parse::Statement;
 use crate::refusal::Refusal;
@@ -42,6 +43,8 @@ pub(super) enum Progress {
     Fetching {
         rows: std::vec::IntoIter<Row>,
         tag: String,
+        /// The rows' weight.
+        _held: Option<Held>,
     },
     /// Ran to its end, or failed; it never runs again.
     Spent,
@@ -59,11 +62,13 @@ pub(super) struct Reply {
     pub(super) formats: Vec<Format>,
     /// COPY: the rows go out as a stream.
     pub(super) copy: Option<Writer>,
+    /// The weight of an answer's rows.
+    pub(super) held: Option<Held>,
 }
 
 impl Reply {
     pub(super) fn done(tag: impl Into<String>) -> Self {
-        Self { notices: Vec::new(), columns: None, rows: Vec::new(), tag: tag.into(), formats: Vec::new(), copy: None }
+        Self { notices: Vec::new(), columns: None, rows: Vec::new(), tag: tag.into(), formats: Vec::new(), copy: None, held: None }
     }
 
     pub(super) fn warning(mut self, sqlstate: &str, message: &str) -> Self {

@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::portal::{Prepared, Reply};
 use super::stop::Stop;
 use crate::engine::{Argument, Format, Service};
-use crate::parse::{Execute, Prepare, Statement};
+use crate::parse::{Bound, Execute, ExplainFormat, Prepare, Statement, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
 impl<S: Service> Connection<S> {
@@ -21,13 +21,8 @@ impl<S: Service> Connection<S> {
 
     /// A question with the values of this EXECUTE.
     pub(super) async fn execute_prepared(&mut self, execute: &Execute, formats: &[Format]) -> Result<Reply, Stop> {
-        let Execute { name, values } = execute;
-        let prepared = self.statement(name)?.clone();
-        if values.len() != prepared.parameters.len() {
-            let refusal = Refusal::new(sqlstate::SYNTAX_ERROR, format!("wrong number of parameters for prepared statement \"{name}\""));
-            return Err(refusal.detail(format!("Expected {} parameters but got {}.", prepared.parameters.len(), values.len())).into());
-        }
-        let arguments = if values.is_empty() { Vec::new() } else { self.values(execute, &prepared).await? };
+        let prepared = self.named(execute)?;
+        let arguments = self.values(execute, &prepared).await?;
         match &prepared.statement {
             Some(Statement::Query(query)) => {
                 self.check_columns(query, &prepared).await?;
@@ -36,14 +31,42 @@ impl<S: Service> Connection<S> {
             Some(Statement::Explain(query, format)) => self.explain(query, *format).await,
             Some(Statement::Fetch(fetch)) => self.fetch(fetch, formats).await,
             Some(Statement::Session(session)) => Ok(self.session(session)?),
-            Some(Statement::Declare(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::Copy(_)) | None => {
-                Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXECUTE runs prepared queries only").into())
-            }
+            Some(Statement::Declare(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::ExplainExecute(..) | Statement::Copy(_))
+            | None => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXECUTE runs prepared queries only").into()),
         }
+    }
+
+    /// The plan of a prepared query with the values of this EXECUTE.
+    pub(super) async fn explain_prepared(&mut self, execute: &Execute, format: ExplainFormat) -> Result<Reply, Stop> {
+        let prepared = self.named(execute)?;
+        let Some(Statement::Query(query)) = &prepared.statement else {
+            return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXPLAIN EXECUTE explains prepared queries only").into());
+        };
+        let arguments = self.values(execute, &prepared).await?;
+        let bound = |(oid, argument): (&u32, Argument)| {
+            let text = argument.value.map(|value| String::from_utf8_lossy(&value).into_owned());
+            Ok(Bound { data_type: parameter_type(*oid)?, text })
+        };
+        let values = prepared.parameters.iter().zip(arguments).map(bound).collect::<Result<Vec<_>, Refusal>>()?;
+        self.explain(&query.bind(&values)?, format).await
+    }
+
+    /// The statement that an EXECUTE names, which has as many parameters as the EXECUTE has values.
+    fn named(&self, execute: &Execute) -> Result<Arc<Prepared>, Refusal> {
+        let Execute { name, values } = execute;
+        let prepared = self.statement(name)?.clone();
+        if values.len() != prepared.parameters.len() {
+            let refusal = Refusal::new(sqlstate::SYNTAX_ERROR, format!("wrong number of parameters for prepared statement \"{name}\""));
+            return Err(refusal.detail(format!("Expected {} parameters but got {}.", prepared.parameters.len(), values.len())));
+        }
+        Ok(prepared)
     }
 
     /// PostgreSQL computes the values, as a query that reads no table.
     async fn values(&mut self, execute: &Execute, prepared: &Arc<Prepared>) -> Result<Vec<Argument>, Stop> {
+        if execute.values.is_empty() {
+            return Ok(Vec::new());
+        }
         let question = execute.values.query(&prepared.parameters)?;
         let reply = self.answer(&question, &[], &[], &[Format::Text]).await?;
         let Some(row) = reply.rows.into_iter().next() else {

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 import traceback
 
@@ -46,9 +47,9 @@ def check(first, *more):
     return named
 
 
-def standard(open_session, has_savepoints_of_its_own=False):
+def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     """Checks for any driver, before those of its own: `open_session(user)` gives a function that runs one statement and returns its rows, or raises its SQLSTATE as `State`. A driver that
-    sets a savepoint before each statement goes on in a transaction after an error."""
+    sets a savepoint before each statement goes on in a transaction after an error. `cancel(ask)` cancels what that session runs, from another thread."""
     women = "SELECT count(*) FROM nls.women"
     own = len(_checks)
 
@@ -112,6 +113,27 @@ def standard(open_session, has_savepoints_of_its_own=False):
         ask("SET statement_timeout = 300")
         refused(ask, "57014", SLOW)
         ask("SET statement_timeout = 0")
+        same(ask(women), [(4711,)])
+
+    @check
+    def a_slow_statement_is_cancelled():
+        if cancel is None:
+            return
+        ask = open_session()
+        ended = threading.Event()
+
+        def insist():
+            # One that comes too early finds nothing to cancel.
+            while not ended.wait(0.4):
+                cancel(ask)
+
+        canceller = threading.Thread(target=insist)
+        canceller.start()
+        try:
+            refused(ask, "57014", SLOW)
+        finally:
+            ended.set()
+            canceller.join()
         same(ask(women), [(4711,)])
 
     @check("pool")

@@ -2,6 +2,7 @@
 
 mod attack;
 mod audit;
+mod authorities;
 mod catalog;
 mod catalogs;
 mod cli;
@@ -37,6 +38,7 @@ mod shadow;
 mod shapes;
 mod statistics;
 mod tidy;
+mod timing;
 mod twins;
 mod types;
 mod veil;

@@ -50,7 +50,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         &["parameters of the type with OID {other} are not supported", "parameters of type {other} are not supported"],
     ),
     (
-        "too long for a file that is read: attack::fuzz",
+        "too long for a file that is read: attack::fuzz, wire::limits",
         &[
             "an IN list holds at most {LIST_MAX} values",
             "an IN list of rows holds at most {} rows",
@@ -58,6 +58,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "no noise of supported size fits this query at this epsilon",
             "statement is too long",
             "the query costs more than can be counted",
+            "too many statements in one text",
         ],
     ),
     ("bytes that no file of text holds", &["invalid byte sequence for encoding \"UTF8\""]),

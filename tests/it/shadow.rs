@@ -103,6 +103,7 @@ fn policy() -> Policy {
             connections_per_address: 4,
         },
         previews: Previews::Refused,
+        quantum: None,
         time_grain: None,
     }
 }

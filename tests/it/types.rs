@@ -1,6 +1,9 @@
 //! Columns of enums, domains, jsonb, arrays and times of the day, from the socket's side: without noise PostgreSQL's own rows.
 
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
 use crate::veil::Veil;
+use crate::wire::socket::{Socket, bind, execute, parse, startup, sync};
 
 const SCHEMA: &str = "
     CREATE SCHEMA shop; CREATE TYPE shop.\"State of it\" AS ENUM ('paid', 'open', 'it''s \"odd\"'); CREATE DOMAIN shop.city AS text CHECK (value <> '');
@@ -50,4 +53,77 @@ async fn columns_of_other_types_are_answered() {
         let error = veil.ask(sql).await.err().unwrap_or_else(|| panic!("{sql} was answered")).report();
         assert!(["22P02", "22007"].contains(&error.sqlstate.as_str()), "{sql}: {error:?}");
     }
+}
+
+/// A value as its bytes on the wire.
+#[derive(Debug)]
+struct Raw(Vec<u8>);
+
+impl ToSql for Raw {
+    fn to_sql(&self, _: &Type, out: &mut bytes::BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// Questions with one parameter: its text, and its bytes in binary.
+const ASKED: [(&str, &str, &[u8]); 7] = [
+    ("SELECT count(*) FROM shop.orders WHERE state = $1", "open", b"open"),
+    ("SELECT count(*) FROM shop.orders WHERE state <> $1", "it's \"odd\"", b"it's \"odd\""),
+    ("SELECT count(*) FROM shop.orders WHERE $1 = state AND city = 'Lyon'", "paid", b"paid"),
+    ("SELECT count(*) FROM shop.orders WHERE city = $1", "Lyon", b"Lyon"),
+    // 12.50 in four digits of ten thousand: two of them, the first of weight 0, no sign, a scale of 2.
+    ("SELECT count(*) FROM shop.orders WHERE price > $1", "12.50", &[0, 2, 0, 0, 0, 0, 0, 2, 0, 12, 0x13, 0x88]),
+    (
+        "SELECT state, count(*) FROM shop.orders WHERE price < $1 GROUP BY state HAVING count(*) > 0 ORDER BY 1",
+        "30",
+        &[0, 1, 0, 0, 0, 0, 0, 0, 0, 30],
+    ),
+    ("SELECT $1::shop.\"State of it\", $1::text || '!'", "open", b"open"),
+];
+
+/// Parameters that are compared with enums and domains, as text and in binary.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_enums_and_domains_are_bound() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    let veil = Veil::over(fill, POLICY, Veil::silent()).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(pgveil::wire::serve(listener, None, veil.engine.clone(), tokio_util::sync::CancellationToken::new()));
+    let config = format!("host=127.0.0.1 port={} user=analyst password=analyst dbname=nls sslmode=disable", address.port());
+    let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let mut socket = Socket::open(address).await;
+    socket.send(&startup(&[("user", "analyst"), ("database", "nls")])).await;
+    socket.authenticate("analyst", None).await;
+    socket.until_ready().await;
+    for (sql, text, binary) in ASKED {
+        let wanted = veil.direct(&sql.replace("$1", &format!("'{}'", text.replace('\'', "''")))).await;
+        let rows = client.query(sql, &[&Raw(binary.to_vec())]).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+        assert_eq!(rows.len(), wanted.len(), "{sql}");
+        if let [row] = rows.as_slice()
+            && let Ok(count) = row.try_get::<_, i64>(0)
+        {
+            assert_eq!([count.to_string()], *wanted, "{sql}");
+        }
+        socket.send(&[parse("", sql), bind("", "", &[text], &[]), execute("", 0), sync()].concat()).await;
+        let replies = socket.until_ready().await;
+        let rows: Vec<String> = replies
+            .iter()
+            .filter(|reply| reply.kind == b'D')
+            .map(|row| row.values().into_iter().map(|value| value.unwrap_or("∅".to_owned())).collect::<Vec<_>>().join("|"))
+            .collect();
+        assert_eq!(rows, wanted, "{sql}: {replies:?}");
+    }
+    // A label that there is not is refused before anything is charged.
+    let paid = veil.spent().await;
+    let refused = client.query(ASKED[0].0, &[&Raw(b"lost".to_vec())]).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "22P02");
+    assert_eq!(veil.spent().await, paid);
 }

@@ -100,7 +100,7 @@ impl Veil {
         let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())));
         std::fs::create_dir(&directory.0).unwrap();
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
-        let engine = engine(&server, &client, yaml, &ledger, sampler).await;
+        let engine = engine(server.config(), &client, yaml, &ledger, sampler).await;
         Self { engine: Arc::new(engine), server, client, ledger, yaml: yaml.to_owned(), _directory: directory }
     }
 
@@ -111,7 +111,12 @@ impl Veil {
 
     /// Another one whose policy was edited.
     pub async fn proxy_with(&self, ledger: &str, edit: impl Fn(String) -> String) -> Arc<Engine> {
-        Arc::new(engine(&self.server, &self.client, &edit(self.yaml.clone()), ledger, None).await)
+        Arc::new(engine(self.server.config(), &self.client, &edit(self.yaml.clone()), ledger, None).await)
+    }
+
+    /// A proxy on the same ledger that reaches the database by another way, without noise.
+    pub async fn by_way_of(&self, way: tokio_postgres::Config) -> Arc<Engine> {
+        Arc::new(engine(way, &self.client, &self.yaml, &self.ledger, Self::silent()).await)
     }
 
     pub fn silent() -> Option<MakeSampler> {
@@ -168,7 +173,7 @@ impl Veil {
     }
 }
 
-async fn engine(server: &LocalPostgres, client: &tokio_postgres::Client, yaml: &str, ledger: &str, sampler: Option<MakeSampler>) -> Engine {
+async fn engine(way: tokio_postgres::Config, client: &tokio_postgres::Client, yaml: &str, ledger: &str, sampler: Option<MakeSampler>) -> Engine {
     let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
     let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
     let catalog = pgveil::catalog::load(client).await.unwrap();
@@ -177,7 +182,7 @@ async fn engine(server: &LocalPostgres, client: &tokio_postgres::Client, yaml: &
     shadow.mirror(client).await.unwrap();
     let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
     let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
-    let backend = Backend::new(server.config(), 4);
+    let backend = Backend::new(way, 4);
     // Before its searches are made, a policy stands as it is.
     let (policy, found) = pgveil::search::settle(&policy, &ledger).await.unwrap().unwrap_or_else(|_| (policy, Vec::new()));
     let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone()).resting_on(found);

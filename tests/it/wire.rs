@@ -5,6 +5,7 @@ mod copy;
 mod cursor;
 mod defects;
 mod double;
+mod limits;
 mod login;
 mod prepared;
 mod protocol;

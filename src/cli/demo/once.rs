@@ -46,7 +46,12 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                 }
                 println!();
             }
-            Statement::Declare(_) | Statement::Fetch(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::Copy(_) => {
+            Statement::Declare(_)
+            | Statement::Fetch(_)
+            | Statement::Prepare(_)
+            | Statement::Execute(_)
+            | Statement::ExplainExecute(..)
+            | Statement::Copy(_) => {
                 return Err(unanswered());
             }
             Statement::Session(session) => asker.wishes = wished(asker.wishes, session)?,

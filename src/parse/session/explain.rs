@@ -2,8 +2,8 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::refused;
 use super::words::Words;
+use super::{prepared, refused};
 use crate::parse::{ExplainFormat, Query, Statement};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -30,9 +30,13 @@ pub(super) fn explain(
     match words.peek_keyword().as_deref() {
         Some("SELECT" | "WITH" | "VALUES") => {}
         None if words.peek() == Some(&Token::LParen) => {}
-        Some("EXECUTE" | "DECLARE") => {
-            return Err(refused::not_offered("EXPLAIN of a cursor or a prepared statement").hint("Explain the query itself."));
+        Some("EXECUTE") => {
+            words.next();
+            let execute = prepared::execute(words, sql)?;
+            words.end()?;
+            return Ok(Statement::ExplainExecute(execute, format));
         }
+        Some("DECLARE") => return Err(refused::not_offered("EXPLAIN of a cursor").hint("Explain the query itself.")),
         Some(first) => {
             let first = first.to_owned();
             return Err(refused::by_first_word(&first).unwrap_or_else(|| words.unexpected()));

@@ -56,12 +56,12 @@ pub(super) fn prepare(
         return Err(refusal);
     }
     let query = parse_query(words.rest())?;
-    Ok(Statement::Prepare(Prepare { name, types, query, bytes: sql.len() }))
+    Ok(Statement::Prepare(Prepare { name, types, query, bytes: sql.len() + super::super::weight(sql) }))
 }
 
 /// # Errors
 /// 42601 for a malformed one, 0A000 for a value that holds a query.
-pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Statement, Refusal> {
+pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refusal> {
     let name = words.identifier()?;
     let values = match words.parenthesized()? {
         Some(tokens) => {
@@ -72,7 +72,7 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Statement, Ref
         }
         None => Vec::new(),
     };
-    Ok(Statement::Execute(Execute { name, values: Values::new(values)? }))
+    Ok(Execute { name, values: Values::new(values)? })
 }
 
 pub(super) fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {

@@ -60,6 +60,13 @@ fn the_top_is_strict() {
     refused(1, "version: 1\nnoise: off", &["2:1: the policy has no key \"noise\"; its keys are version, database, ledger"]);
     refused(1, "version: 1\nversion: 1", &["2:1: key \"version\" is given twice; the first is on line 1"]);
     refused(1, "version: 1\ntime_grain: 25h", &["2:13: time_grain must be a time such as 500ms"]);
+    refused(1, "version: 1\ntiming: 100ms", &["2:9: timing must be a map"]);
+    refused(1, "version: 1\ntiming: {}", &["2:9: timing has no \"quantum\"; write `quantum: 100ms`"]);
+    refused(
+        1,
+        "version: 1\ntiming: {quantum: 0ms, grain: 1s}",
+        &["2:19: timing.quantum must be a time such as 500ms", "2:24: timing has no key \"grain\""],
+    );
     refused(1, "version: &a 1", &["1:13: anchors"]);
     refused(1, "version: !!int 1", &["1:16: tags"]);
     refused(1, "version: [1", &["2:8: this is not YAML"]);

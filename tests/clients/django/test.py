@@ -82,6 +82,8 @@ def session(user=USER):
         except DatabaseError as error:
             raise State(error.__cause__.sqlstate) from None
 
+    connection.ensure_connection()
+    ask.connection = connection.connection
     return ask
 
 
@@ -96,5 +98,5 @@ def a_time_zone_is_set_as_django_sets_it():
             same(cursor.fetchone(), (zone,))
 
 
-standard(session)
+standard(session, cancel=lambda ask: ask.connection.cancel())
 run()

@@ -71,6 +71,10 @@ const checks = {
         const hasty = await open({ ...veiled, statement_timeout: 700 });
         await refused("57014", hasty.query(SLOW));
         await hasty.end();
+        const slow = client.query(SLOW);
+        const insist = setInterval(() => new Client(veiled).cancel(client, client.activeQuery ?? client._getActiveQuery()), 400);
+        await refused("57014", slow);
+        clearInterval(insist);
         await client.query("LISTEN news");
         assert.strictEqual((await client.query("SELECT 1 AS one")).rows[0].one, 1);
         await client.end();

@@ -38,8 +38,9 @@ def session(user=USER):
         except sa.exc.DBAPIError as error:
             raise State(error.orig.sqlstate) from None
 
+    ask.connection = connection.connection.driver_connection
     return ask
 
 
-standard(session)
+standard(session, cancel=lambda ask: ask.connection.cancel())
 run()

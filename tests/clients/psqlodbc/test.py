@@ -55,7 +55,7 @@ def session(user=USER):
     connection = veiled(UID=user)
 
     def ask(sql):
-        cursor = connection.cursor()
+        cursor = ask.cursor = connection.cursor()
         try:
             cursor.execute(sql)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else None
@@ -67,5 +67,5 @@ def session(user=USER):
     return ask
 
 
-standard(session, has_savepoints_of_its_own=True)
+standard(session, has_savepoints_of_its_own=True, cancel=lambda ask: ask.cursor.cancel())
 run()

@@ -133,8 +133,9 @@ def session(user=USER):
         except psycopg2.Error as error:
             raise State(error.pgcode) from None
 
+    ask.connection = connection
     return ask
 
 
-standard(session)
+standard(session, cancel=lambda ask: ask.connection.cancel())
 run()

@@ -100,8 +100,9 @@ def session(user=USER):
         except exc.DBAPIError as error:
             raise State(error.orig.sqlstate) from None
 
+    ask.connection = connection.connection.driver_connection
     return ask
 
 
-standard(session)
+standard(session, cancel=lambda ask: ask.connection.cancel())
 run()

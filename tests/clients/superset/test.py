@@ -1,4 +1,4 @@
-"""Apache Superset without a browser against pgveil, by the API that its pages use. Not SQL Lab: before every statement of a user it asks pg_backend_pid(), which pgveil refuses."""
+"""Apache Superset without a browser against pgveil, by the API that its pages use: a chart, and SQL Lab."""
 
 import logging
 import os
@@ -110,6 +110,21 @@ def a_refused_preview_is_told_and_the_chart_still_runs():
     refused = data("samples", status=(400, 422), row_limit=100)
     assert "rows of a private table" in str(refused), refused
     same(chart(), before)
+
+
+def lab(sql, client_id, status=(200,)):
+    """A statement of SQL Lab, which asks pg_backend_pid() before it."""
+    return call("post", "sqllab/execute/", status, database_id=known["database"], schema="nls", sql=sql, client_id=client_id, runAsync=False, queryLimit=100, tab="one")
+
+
+@check
+def runs_a_statement_in_sql_lab():
+    answer = lab("SELECT race, count(*) AS women FROM nls.women GROUP BY race ORDER BY 2 DESC", "first")
+    same([row["race"] for row in answer["data"]], ["white", "black", "other"])
+    same([column["name"] for column in answer["columns"]], ["race", "women"])
+    refused = lab("SELECT * FROM nls.women", "second", status=(400, 422, 500))
+    assert "rows of a private table" in str(refused), refused
+    same(lab("SELECT count(*) AS women FROM nls.women", "third")["data"], [{"women": 4711}])
 
 
 run()

@@ -79,6 +79,15 @@ async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
 }
 
 #[tokio::test]
+async fn a_statement_timeout_leaves_time_for_the_quantum() {
+    let running = start().await;
+    *running.service.quantum.lock().unwrap() = Some(Duration::from_secs(60));
+    let mut socket = Socket::log_in(running.address).await;
+    socket.ask("SET statement_timeout = '50ms'").await;
+    assert_eq!(kinds(&socket.ask("SELECT sleepy").await), "TDCZ");
+}
+
+#[tokio::test]
 async fn an_answer_outlives_its_client_and_keeps_its_place() {
     let running = start().await;
     running.service.connections.store(1, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! A service that answers by keywords in the statement and counts what it is asked.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,6 +25,7 @@ pub struct Double {
     /// Whether roles need a certificate.
     pub certificates: AtomicBool,
     pub meter: Arc<Meter>,
+    pub quantum: Mutex<Option<Duration>>,
     /// Calls of `answer`, those that have ended, and those that ended by their token.
     pub answers: AtomicUsize,
     pub finished: AtomicUsize,
@@ -127,6 +128,10 @@ impl Service for Double {
         Arc::clone(&self.meter)
     }
 
+    fn quantum(&self) -> Option<Duration> {
+        *self.quantum.lock().unwrap()
+    }
+
     fn places(&self) -> Places {
         let read = |count: &AtomicU32| count.load(Ordering::SeqCst);
         Places { total: read(&self.connections), per_role: read(&self.per_role), per_address: read(&self.per_address) }
@@ -209,6 +214,7 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         per_address: AtomicU32::new(20),
         certificates: AtomicBool::new(false),
         meter: Arc::default(),
+        quantum: Mutex::default(),
         answers: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
         cancelled: AtomicUsize::new(0),

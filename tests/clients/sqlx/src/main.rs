@@ -41,6 +41,11 @@ async fn main() {
     let described = one.prepare("SELECT race, count(*), avg(birth_year) FROM nls.women WHERE birth_year > $1 GROUP BY race").await.unwrap();
     let types: Vec<String> = described.columns().iter().map(|column| format!("{} {}", column.name(), column.type_info().name())).collect();
     assert_eq!(types, ["race TEXT", "count INT8", "avg NUMERIC"]);
+    // What the macros ask at compile time: types, and which columns may be NULL, by the catalogs and by EXPLAIN of the prepared statement.
+    let known = one.describe("SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race").await.unwrap();
+    let names: Vec<String> = known.columns().iter().map(|column| format!("{} {}", column.name(), column.type_info().name())).collect();
+    assert_eq!(names, ["race TEXT", "count INT8"]);
+    assert_eq!(known.parameters.map(|parameters| parameters.left().unwrap().len()), Some(1));
     println!("does list describe");
 
     let aggregate = "SELECT race, count(*) AS n, avg(years_of_school)::float8 AS school FROM nls.women WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY n DESC";

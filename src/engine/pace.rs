@@ -1,0 +1,124 @@
+//! When a question about private rows may end: at multiples of the policy's quantum from when the statement came in. The time that an answer takes tells which
+//! multiple it was, and no more.
+//!
+//! Only what reads private rows is paced: plans, catalogs, public tables, stored answers and refusals before the charge take a time that no private row has a part in.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The moments at which one statement may end, and its cancel.
+pub(super) struct Pace {
+    began: Instant,
+    quantum: Option<Duration>,
+    asked: CancellationToken,
+    acting: CancellationToken,
+}
+
+impl Pace {
+    /// Begins now. Without a quantum any moment will do. `cancel` is the client's.
+    pub(super) fn new(quantum: Option<Duration>, cancel: CancellationToken) -> Self {
+        Self { began: Instant::now(), quantum, asked: cancel, acting: CancellationToken::new() }
+    }
+
+    /// Ends the statement: the client's cancel, but at the end of a quantum only. One that acted between two would tell whether the rows had been read by then.
+    pub(super) fn cancel(&self) -> &CancellationToken {
+        &self.acting
+    }
+
+    /// The client's cancel itself, for what reads no private row.
+    pub(super) fn asked(&self) -> &CancellationToken {
+        &self.asked
+    }
+
+    /// Sleeps to the end of the quantum that runs; no connection and no thread is held.
+    pub(super) async fn rest(&self) {
+        let Some(quantum) = self.quantum else { return };
+        if let Some(end) = self.began.checked_add(whole(self.began.elapsed(), quantum)) {
+            tokio::time::sleep_until(end).await;
+        }
+    }
+
+    /// Runs the work, which listens to [`Self::cancel`].
+    pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let passing = async {
+            self.asked.cancelled().await;
+            self.rest().await;
+            self.acting.cancel();
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = passing => never,
+        }
+    }
+}
+
+/// When a client's own timeout ends its wait, counted from its statement: a quantum after the one that the timeout falls in, so that an answer which was there in
+/// time has had its rest.
+pub fn patience(timeout: Duration, quantum: Option<Duration>) -> Duration {
+    match quantum {
+        None => timeout,
+        Some(quantum) => whole(timeout, quantum).saturating_add(quantum),
+    }
+}
+
+/// The least multiple of the quantum, but none of zero, that is not below `passed`.
+fn whole(passed: Duration, quantum: Duration) -> Duration {
+    let one = quantum.as_nanos().max(1);
+    let nanoseconds = passed.as_nanos().div_ceil(one).max(1).saturating_mul(one);
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const Q: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn times_are_rounded_up_to_multiples() {
+        for (passed, wanted) in [(0, 100), (1, 100), (99_999, 100), (100_000, 100), (100_001, 200), (250_000, 300), (60_000_000, 60_000)] {
+            assert_eq!(whole(Duration::from_micros(passed), Q), Duration::from_millis(wanted), "{passed}");
+        }
+        assert_eq!(whole(Duration::MAX, Q), Duration::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    fn a_timeout_leaves_time_for_the_rest() {
+        let milliseconds = Duration::from_millis;
+        for (timeout, wanted) in [(1, 200), (100, 200), (101, 300), (60_000, 60_100)] {
+            assert_eq!(patience(milliseconds(timeout), Some(Q)), milliseconds(wanted), "{timeout}");
+        }
+        assert_eq!(patience(milliseconds(7), None), milliseconds(7));
+    }
+
+    #[tokio::test]
+    async fn what_is_ready_goes_before_a_cancel() {
+        let asked = CancellationToken::new();
+        asked.cancel();
+        for quantum in [None, Some(Duration::from_millis(1))] {
+            let pace = Pace::new(quantum, asked.clone());
+            assert_eq!(pace.run(async { 1 }).await, 1);
+            assert!(!pace.cancel().is_cancelled());
+            pace.run(pace.cancel().cancelled()).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cancel_waits_for_the_quantum() {
+        let asked = CancellationToken::new();
+        asked.cancel();
+        let pace = Pace::new(Some(Duration::from_secs(3600)), asked);
+        let work = async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            pace.cancel().is_cancelled()
+        };
+        assert!(!pace.run(work).await);
+    }
+}

@@ -1,0 +1,145 @@
+//! What one client may take of the proxy: each limit met on purpose, and another client served all the while.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::double::{PASSWORD, start, start_with};
+use super::socket::{SSL_REQUEST, Socket, bind, execute, kinds, packet, parse, query, startup, sync};
+
+const ANN: [(&str, &str); 2] = [("user", "ann"), ("database", "survey")];
+
+/// Whether the server has closed this connection.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await.is_ok()
+}
+
+/// Nothing sent, half a startup packet, half a handshake, no password: many of each, and a client gets in all the same. Those who came first are closed.
+#[tokio::test]
+async fn stalled_logins_are_shown_out_and_others_get_in() {
+    let running = start_with(Some(super::tls::configuration().0)).await;
+    running.service.connections.store(4, Ordering::SeqCst);
+    let whole = startup(&ANN);
+    let request = packet(SSL_REQUEST, b"");
+    let beginnings: [&[u8]; 6] = [b"", &whole[..3], &whole[..12], &request, &[&request[..], &[0x16, 3, 1, 2, 0, 1]].concat(), &whole];
+    let mut stalled = Vec::new();
+    for round in 0..20 {
+        for beginning in beginnings {
+            let mut stream = TcpStream::connect(running.address).await.unwrap();
+            // Closed already, where the lobby is small.
+            let _ = stream.write_all(beginning).await;
+            stalled.push(stream);
+        }
+        let mut socket = Socket::log_in(running.address).await;
+        assert_eq!(socket.value("SELECT 1").await, "1", "round {round}");
+    }
+    for early in stalled.iter_mut().take(60) {
+        assert!(is_closed(early).await);
+    }
+    // A session that is logged in is never shown out.
+    let mut session = Socket::log_in(running.address).await;
+    for _ in 0..60 {
+        stalled.push(TcpStream::connect(running.address).await.unwrap());
+    }
+    assert_eq!(session.value("SELECT 1").await, "1");
+}
+
+#[tokio::test]
+async fn a_text_holds_so_many_words_and_statements() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    let list = |length: usize| format!("SELECT 1{}", ",1".repeat(length));
+    assert_eq!(kinds(&socket.ask(&list(20_000)).await), "TDCZ");
+    assert_eq!(socket.refused(&list(30_000)).await, "54001");
+    assert_eq!(socket.refused(&"SELECT 1;".repeat(1_001)).await, "54001");
+    assert_eq!(socket.refused(&" ".repeat((1 << 20) + 1)).await, "54001");
+    assert_eq!(socket.refused(&format!("SELECT '{}'", "x".repeat(1 << 20))).await, "54001");
+    let answers = running.service.answers();
+    assert_eq!(kinds(&socket.ask(&"SHOW application_name;".repeat(1_000)).await).matches('C').count(), 1_000);
+    assert_eq!(running.service.answers(), answers);
+}
+
+/// Weighed by what they become, not by the length of their text.
+#[tokio::test]
+async fn prepared_statements_weigh_what_they_hold() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    let sql = format!("SELECT 1{}", ",1".repeat(15_000));
+    let mut refused = None;
+    for number in 0..10 {
+        socket.send(&[parse(&format!("s{number}"), &sql), sync()].concat()).await;
+        let replies = socket.until_ready().await;
+        if kinds(&replies) == "EZ" {
+            refused = Some((number, replies[0].field(b'C')));
+            break;
+        }
+    }
+    assert_eq!(refused, Some((2, "54000".to_owned())));
+    assert_eq!(kinds(&socket.ask("DEALLOCATE ALL").await), "CZ");
+    socket.send(&[parse("s", &sql), sync()].concat()).await;
+    assert_eq!(kinds(&socket.until_ready().await), "1Z");
+}
+
+/// Portals that were begun and never read to their end hold rows; closing them gives the room back.
+#[tokio::test]
+async fn portals_and_savepoints_have_an_end() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    let open = |number: usize| [bind(&format!("p{number}"), "many", &[], &[]), execute(&format!("p{number}"), 1)].concat();
+    socket.send(&[query("BEGIN"), parse("many", "SELECT many")].concat()).await;
+    socket.until_ready().await;
+    socket.send(&(0..1_024).flat_map(open).chain(sync()).collect::<Vec<u8>>()).await;
+    let replies = socket.until_ready().await;
+    assert_eq!(replies.iter().filter(|reply| reply.kind == b's').count(), 1_024);
+    socket.send(&[open(1_024), sync()].concat()).await;
+    assert_eq!(socket.until_ready().await[0].field(b'C'), "54000");
+    socket.ask("ROLLBACK").await;
+    socket.ask("BEGIN").await;
+    for number in 0..256 {
+        socket.ask(&format!("SAVEPOINT s{number}")).await;
+    }
+    assert_eq!(socket.refused("SAVEPOINT last").await, "54000");
+    socket.ask("ROLLBACK").await;
+    assert_eq!(socket.value("SELECT 1").await, "1");
+}
+
+/// A client that asks for much and reads nothing holds its rows, and nobody else.
+#[tokio::test]
+async fn who_reads_nothing_stops_nobody() {
+    let running = start().await;
+    let mut deaf = Vec::new();
+    for _ in 0..5 {
+        let mut socket = Socket::log_in(running.address).await;
+        socket.send(&(0..50).flat_map(|_| query("SELECT huge")).collect::<Vec<u8>>()).await;
+        deaf.push(socket);
+    }
+    let mut socket = Socket::log_in(running.address).await;
+    for _ in 0..20 {
+        assert_eq!(socket.value("SELECT 1").await, "1");
+    }
+    // They read at last, and miss nothing.
+    for socket in &mut deaf {
+        assert_eq!(socket.until_ready().await.iter().filter(|reply| reply.kind == b'D').count(), 50_000);
+    }
+}
+
+/// More of them than may be connected, by the right password: each is told.
+#[tokio::test]
+async fn logins_beyond_the_limit_are_told_so() {
+    let running = start().await;
+    running.service.connections.store(3, Ordering::SeqCst);
+    let held = [Socket::log_in(running.address).await, Socket::log_in(running.address).await, Socket::log_in(running.address).await];
+    for _ in 0..30 {
+        let mut socket = Socket::open(running.address).await;
+        socket.send(&startup(&ANN)).await;
+        socket.authenticate(PASSWORD, None).await;
+        socket.receive().await;
+        assert_eq!(socket.fatal().await.field(b'C'), "53300");
+    }
+    for mut socket in held {
+        assert_eq!(socket.value("SELECT 1").await, "1");
+    }
+}
