@@ -6,11 +6,17 @@ use num_traits::Signed;
 
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
-use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, measure_deviation};
+use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, made_of, measure_deviation};
 
 /// The measures of one group, as decimal text.
 pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]) -> Vec<String> {
-    let of = |coordinate: usize| Rational { numerator: BigInt::from(noisy[coordinate]), denominator: power_of_two(calibrated[coordinate].refine) };
+    let drawn = |at: usize| Rational { numerator: BigInt::from(noisy[at]), denominator: power_of_two(calibrated[at].refine) };
+    let of = |coordinate: usize| {
+        let (parts, divisor) = made_of(release.coordinates(), coordinate);
+        let zero = Rational { numerator: BigInt::ZERO, denominator: BigInt::from(divisor) };
+        let sum = parts.into_iter().map(|(at, times)| drawn(at).scaled(&BigInt::from(times))).reduce(|a, b| a.add(&b));
+        sum.map_or(zero, |sum| Rational { denominator: sum.denominator * divisor, ..sum })
+    };
     release
         .measures()
         .iter()
