@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::{Client, Row};
 
+use super::checks;
 use super::type_of::{beneath, type_of};
-use super::{Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType, fingerprints};
+use super::{Allowed, Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType, fingerprints};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -56,6 +57,11 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
             && !table.foreign_keys.contains(&key)
         {
             table.foreign_keys.push(key);
+        }
+    }
+    for row in client.query(CHECKS_SQL, &[]).await? {
+        if let Some(table) = tables.get_mut(&row.try_get(0)?) {
+            checks::read(table, row.try_get(1)?);
         }
     }
     let mut edges: Vec<(u32, u32)> = Vec::new();
@@ -157,6 +163,7 @@ fn column(row: &Row) -> Result<Column, Error> {
         is_domain: row.try_get(9)?,
         over: None,
         selectable: row.try_get(10)?,
+        allowed: Allowed::default(),
     })
 }
 
@@ -261,6 +268,10 @@ SELECT o.conrelid,
              JOIN pg_catalog.pg_attribute a ON a.attrelid = o.confrelid AND a.attnum = k.n ORDER BY k.i)
 FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.confrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE o.contype = 'f' AND o.convalidated ORDER BY o.conrelid, o.oid"#;
+
+const CHECKS_SQL: &str = r#"
+SELECT o.conrelid, pg_catalog.pg_get_expr(o.conbin, o.conrelid) FROM pg_catalog.pg_constraint o
+WHERE o.contype = 'c' AND o.convalidated AND o.conrelid <> 0 AND pg_catalog.pg_get_expr(o.conbin, o.conrelid) IS NOT NULL ORDER BY o.conrelid, o.oid"#;
 
 const TYPES_SQL: &str = r#"
 SELECT t.oid, n.nspname::text, t.typname::text, t.typtype = 'e',

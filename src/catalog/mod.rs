@@ -1,5 +1,6 @@
 //! Knows which tables, columns, keys and types the backing PostgreSQL has. A snapshot: plain data, read once and on reload.
 
+mod checks;
 mod fingerprint;
 mod load;
 mod type_of;
@@ -80,6 +81,16 @@ pub struct Column {
     pub over: Option<Type>,
     /// Whether the connected role may SELECT this column, by a right on the table or on the column.
     pub selectable: bool,
+    /// What CHECK constraints say of it.
+    #[serde(default)]
+    pub allowed: Allowed,
+}
+
+/// Constants that a column's values are not below or not above by a valid CHECK, as PostgreSQL prints them. They serve to warn the owner and prove nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
+    pub lower: Vec<String>,
+    pub upper: Vec<String>,
 }
 
 /// A unique or primary key that PostgreSQL enforces for every row: valid, immediate, not partial, over plain columns.

@@ -7,7 +7,7 @@ use crate::catalog::Type;
 use crate::mechanism::{Mechanism, Noise, normal};
 use crate::release::{Drawn, ReleasedTable};
 use crate::resolve::{Formula, Moment, Quantifier, Spread as Kind, Statistic};
-use crate::rewrite::{Centred, Degree, Measure, Output, PartKind, ReleasePlan, Subject, measure_noise, product_step};
+use crate::rewrite::{Centred, Degree, Measure, Output, PartKind, PartPlan, ReleasePlan, Side, Subject, Target, measure_noise, product_step};
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,16 +42,16 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
 /// The spread of arithmetic over the aggregates of one group; `None` where none is known. The interval is about noise: what clipping to bounds cut off is not in it.
 ///
 /// Counts and sums have the noise's own standard error, what is computed of them has it by the delta method over the noise's independent draws, with quotients' intervals by Fieller
-/// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not released: its interval is the range that it was chosen from.
+/// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not released: the ends of its interval are chosen beside it, and its standard error is that of
+/// the rank times the values' distance to a rank between those ends. An extreme has one such end, towards the middle; the other is that of the range.
 pub fn spread(release: &ReleasePlan, formula: &Formula, table: &ReleasedTable, group: usize) -> Option<Spread> {
+    let row = Row { release, measures: table.measures.get(group)?, drawn: table.drawn.as_ref(), group, z: widest(release, table.drawn.as_ref()) };
     if let Formula::Aggregate(at) = formula
         && let Some((Output::Part { part, draws, is_array: false }, _)) = release.outputs().get(*at)
-        && !draws.is_empty()
+        && let [draw] = draws.as_slice()
     {
-        let Subject::Value { value: _, candidates } = &release.parts()[*part].question.subject else { return None };
-        return candidates.ends().map(|(low, high)| Spread { error: None, low, high });
+        return row.chosen(*part, *draw).map(|Chosen { spread, .. }| spread);
     }
-    let row = Row { release, measures: table.measures.get(group)?, drawn: table.drawn.as_ref(), group, z: widest(release, table.drawn.as_ref()) };
     let Known { estimate, is_integer: _ } = row.formula(formula)?;
     let known = Spread { error: Some(estimate.error()), low: estimate.low, high: estimate.high };
     (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
@@ -68,6 +68,12 @@ fn widest(release: &ReleasePlan, drawn: Option<&Drawn>) -> f64 {
         PartKind::Choice { .. } => None,
     });
     vector.into_iter().chain(parts).map(quantile_95).fold(quantile_95(Mechanism::Gaussian), f64::max)
+}
+
+/// A value out of known candidates.
+struct Chosen {
+    value: f64,
+    spread: Spread,
 }
 
 struct Known {
@@ -136,6 +142,7 @@ impl Row<'_> {
                 if self.are_few(&rows) { Some(joint_bounds(*y, *x, *kind)) } else { self.joint(&rows, *y, *x, *products, *kind) }
             }
             Output::Truth { count, of } => Some(truth(&self.measure(*count)?, *of)),
+            Output::Part { part, draws, is_array: false } if draws.len() == 1 => self.quantile(*part, draws[0]),
             Output::Part { part, draws: _, is_array: _ } => self.part(*part),
             Output::Unlike { part, range, moment } => self.unlike(*part, *range, *moment),
         }
@@ -156,14 +163,53 @@ impl Row<'_> {
         Some(self.part_column(part, 0, [1.0, 0.0, 0.0])?.within(0.0, f64::INFINITY))
     }
 
+    /// A chosen value, where its error is known.
+    fn quantile(&self, part: usize, draw: usize) -> Option<Estimate> {
+        let Chosen { value, spread } = self.chosen(part, draw)?;
+        // Its draw comes after all noise that is added, and after those of other choices.
+        let added = self.release.coordinates().len() + 3 * self.release.parts().len();
+        let earlier: usize = self.release.parts()[..part].iter().map(|p| p.question.width()).sum();
+        let mut noise = vec![0.0; added + earlier + draw];
+        noise.push(spread.error?);
+        Some(Estimate::new(value, noise, self.z).between(spread.low, spread.high))
+    }
+
+    fn chosen(&self, part: usize, draw: usize) -> Option<Chosen> {
+        let PartPlan { question, kind, .. } = &self.release.parts()[part];
+        let (PartKind::Choice { draws, halving, weight_max: _, row_weight }, Subject::Value { value: _, candidates }) = (kind, &question.subject)
+        else {
+            return None;
+        };
+        let (target, range) = (question.targets.get(draw)?, candidates.ends()?);
+        let released = |at: usize| self.measures.get(self.first_column(part) + at)?.parse::<f64>().ok();
+        let value = released(draw)?;
+        let side = |wanted: Side| target.sides().into_iter().find(|t| matches!(t, Target::Beyond(_, side) if *side == wanted));
+        let end = |wanted: Side| side(wanted).and_then(|side| question.targets.iter().position(|t| *t == side)).and_then(released);
+        let (low, high) = (end(Side::Low), end(Side::High));
+        // Chosen together with others, a rank is off by theirs too.
+        let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
+        let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
+            let draw = draws.get(draw)?;
+            Some((high - low).max(0.0) / 2.0 * target.deviation(draw) / target.reach(draw, candidates.count(), *row_weight))
+        });
+        Some(Chosen {
+            value,
+            spread: Spread { error, low: low.map_or(range.0, |low| low.min(value)), high: high.map_or(range.1, |high| high.max(value)) },
+        })
+    }
+
+    /// A part's columns come after the measures, those of earlier parts first.
+    fn first_column(&self, part: usize) -> usize {
+        self.release.measures().len() + self.release.parts()[..part].iter().map(|p| p.question.width()).sum::<usize>()
+    }
+
     /// A part's column, of whose count, sum and squares the noises are so many times in it.
     fn part_column(&self, part: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
         let parts = self.release.parts();
-        let first = self.release.measures().len() + parts[..part].iter().map(|p| p.question.width()).sum::<usize>();
         let PartKind::Count { calibrated, weights: _, clip: _ } = &parts[part].kind else { return None };
         let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * part];
         noise.extend(calibrated.iter().zip(factors).map(|(c, factor)| factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)));
-        Some(Estimate::new(self.measures.get(first + column)?.parse().ok()?, noise, self.z))
+        Some(Estimate::new(self.measures.get(self.first_column(part) + column)?.parse().ok()?, noise, self.z))
     }
 
     /// Moments of unlike values, as a part counts them.

@@ -81,3 +81,22 @@ fn the_columns_of_the_table() {
         assert_eq!((mu_squared * error * error).floor(), gdp, "GDP at {error}");
     }
 }
+
+/// Whoever is (epsilon, delta)-private tells a count exactly with probability p at most, for some count: a count k away shows the same answer with at least
+/// e^(-epsilon k) p - delta / (e^epsilon - 1), and all of a count's answers add up to 1. At (1, 1e-6) that is less than one half, so that the median error of a
+/// count is a row or more, whatever the mechanism: the geometric law has that error and nearly that p.
+#[test]
+fn nobody_tells_a_count_exactly_every_other_time() {
+    let (epsilon, delta, reach) = (1.0f64, 1e-6, 12);
+    let near: f64 = (-reach..=reach).map(|k: i32| (-epsilon * f64::from(k.abs())).exp()).sum();
+    let most = (1.0 + f64::from(2 * reach + 1) * delta / (epsilon.exp() - 1.0)) / near;
+    let geometric = (0.5 * epsilon).tanh();
+    eprintln!("a count at (1, 1e-6) is exact with probability {most:.5} at most, by the geometric law {geometric:.5}");
+    assert!(geometric <= most && most < geometric + 1e-4 && most < 0.5, "{most}");
+    // Laplace noise on a fine lattice, rounded: off by a row or less nearly as often as by the geometric law.
+    let one = BigUint::from(1u8);
+    let calibrated = laplace(&one, &one, down(1.0)).unwrap();
+    let Noise::Laplace { scale } = calibrated.noise else { panic!("Laplace") };
+    let within = |rows: f64| 1.0 - (-rows * 2f64.powi(calibrated.refine as i32) / scale as f64).exp();
+    assert!(within(0.5) < 0.5 && within(1.5) > 0.77, "{} {}", within(0.5), within(1.5));
+}

@@ -26,7 +26,7 @@ pub use loss::{Fixed, Loss, Mu};
 pub use noise::{Noise, Sampler};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
-pub use threshold::{Presence, ThresholdError, threshold};
+pub use threshold::{Height, Presence, ThresholdError, threshold};
 
 #[cfg(test)]
 mod goals_tests;

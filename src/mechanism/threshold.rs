@@ -15,8 +15,17 @@ pub struct Presence<'a> {
     pub clip: &'a BigUint,
     /// F: this coordinate's weight in that bound.
     pub weight: &'a BigUint,
-    /// What a present unit adds to a group before the clip, in base lattice units: 1, or the lattice's own 1.0.
-    pub height: u64,
+    /// What a present unit adds to a group before the clip.
+    pub height: Height,
+}
+
+/// A unit's presence in a group, in base lattice units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Height {
+    /// So much in each group: 1, or the lattice's own 1.0.
+    Each(u64),
+    /// In each of t groups at most this over sqrt(t), under Laplace noise over t.
+    Shared(u64),
 }
 
 /// No threshold can be given.
@@ -44,8 +53,9 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 /// 1 - (1 - delta)^(1/t). The returned tau is at least the largest, over 1 <= t <= `groups_per_unit_max`, of
 ///
 /// ```text
-/// Gaussian:  V_t + 1/2 + S isf(p)                      V_t = 2^s min(height, C / (F sqrt t))
-/// Laplace:   V_t + ceil(b ln(1 / (p (1 + r))))         V_t = 2^s min(height, C / (F t)),  r = exp(-1/b),  P(Z >= m) = r^m / (1 + r) for m >= 1
+/// Gaussian:  V_t + 1/2 + S isf(p)                      V_t = 2^s min(h_t, C / (F sqrt t))
+/// Laplace:   V_t + ceil(b ln(1 / (p (1 + r))))         V_t = 2^s min(h_t, C / (F t)),  r = exp(-1/b),  P(Z >= m) = r^m / (1 + r) for m >= 1
+/// height:    h_t = H where a unit counts as one in each of its groups; shared, H / sqrt t with Gaussian noise and H / t with Laplace
 /// ```
 ///
 /// with V_t in exact integers and the quantile widened by its error margin. Then the release is a mixture with weight `delta` on both neighbours, and
@@ -55,7 +65,7 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 ///
 /// - The SQL **enforces** `groups_per_unit_max` (by row number in hash order, before the clip): the L2 clip alone does not bound the number of groups, and
 ///   without the cap delta can be off by 50,000. With several grouping sets, t counts the groups of all.
-/// - A unit's presence is `height` in each of its groups, times one common factor: uniform weights, not row counts.
+/// - A unit's presence is the same number in each of its groups, at most h_t in each of t groups, times one common factor: uniform weights, not row counts.
 /// - Each group has its own draw, for the presence and for every other coordinate.
 /// - A group of the neighbour alone is neither shown nor hinted at otherwise: no limit, order or error over raw groups.
 ///
@@ -67,7 +77,7 @@ const QUANTILE_MARGIN: f64 = 1e-11;
 ///
 /// The proof stands above, ours for several groups of one unit; Wilson et al. 2020 (arXiv 1909.01917), Swanberg et al. 2023 for the weights.
 pub fn threshold(presence: &Presence<'_>, calibrated: Calibrated, delta: Fixed, groups_per_unit_max: u32) -> Result<i128, ThresholdError> {
-    if presence.clip.is_zero() || presence.weight.is_zero() || presence.height == 0 || groups_per_unit_max == 0 {
+    if presence.clip.is_zero() || presence.weight.is_zero() || presence.height.is_zero() || groups_per_unit_max == 0 {
         return Err(ThresholdError::NotPositive);
     }
     if delta == Fixed::ZERO || delta.0 >= 1 << Fixed::BITS {
@@ -98,7 +108,21 @@ impl Presence<'_> {
             Noise::Laplace { .. } => clip / (self.weight * groups),
             Noise::Gaussian { .. } => (&clip * &clip / (self.weight * self.weight * groups)).sqrt(),
         };
-        even.min(BigUint::from(self.height) << calibrated.refine).to_i128().ok_or(ThresholdError::TooWide)
+        let own = match (self.height, calibrated.noise) {
+            (Height::Each(height), _) => BigUint::from(height) << calibrated.refine,
+            (Height::Shared(height), Noise::Laplace { .. }) => (BigUint::from(height) << calibrated.refine) / groups,
+            (Height::Shared(height), Noise::Gaussian { .. }) => {
+                let whole = BigUint::from(height) << calibrated.refine;
+                (&whole * &whole / groups).sqrt()
+            }
+        };
+        even.min(own).to_i128().ok_or(ThresholdError::TooWide)
+    }
+}
+
+impl Height {
+    fn is_zero(self) -> bool {
+        matches!(self, Self::Each(0) | Self::Shared(0))
     }
 }
 

@@ -25,14 +25,22 @@ fn gaussian_tau(clip: f64, mu: Mu, delta: f64, groups: u32) -> f64 {
     let clip = BigUint::from((clip * LATTICE as f64).ceil() as u64);
     let weight = BigUint::from(1u8);
     let calibrated = gaussian(&clip, &weight, mu).unwrap();
-    let presence = Presence { clip: &clip, weight: &weight, height: LATTICE };
+    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(LATTICE) };
+    presences(threshold(&presence, calibrated, down(delta), groups).unwrap(), calibrated, LATTICE)
+}
+
+/// Weight 1 / sqrt(t) in each of t groups, clipped to one presence in all.
+fn shared_tau(mu: Mu, delta: f64, groups: u32) -> f64 {
+    let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
+    let calibrated = gaussian(&clip, &weight, mu).unwrap();
+    let presence = Presence { clip: &clip, weight: &weight, height: Height::Shared(LATTICE) };
     presences(threshold(&presence, calibrated, down(delta), groups).unwrap(), calibrated, LATTICE)
 }
 
 fn laplace_tau(groups: u32, epsilon: f64, delta: f64) -> f64 {
     let (clip, weight) = (BigUint::from(groups), BigUint::from(1u8));
     let calibrated = laplace(&clip, &weight, down(epsilon)).unwrap();
-    let presence = Presence { clip: &clip, weight: &weight, height: 1 };
+    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(1) };
     presences(threshold(&presence, calibrated, down(delta), groups).unwrap(), calibrated, 1)
 }
 
@@ -54,6 +62,21 @@ fn gaussian_thresholds_as_published() {
     assert_eq!(gaussian_tau(30f64.sqrt(), mu, 1e-8, 30), 1229.0);
 }
 
+/// Units of one group pass from 26 on, whatever others' groups, in place of 43 or 81; a unit in all of 10 groups weighs 1 / sqrt(10): 81 of such are wanted as before.
+#[test]
+fn shared_presences_lower_the_threshold_for_units_of_few_groups() {
+    let mu = mu_of(down(1.0), down(1e-6)).unwrap();
+    for (groups, published) in [(1, 25.0), (3, 25.0), (10, 26.0)] {
+        let (shared, whole) = (shared_tau(mu, 1e-8, groups), gaussian_tau(f64::from(groups).sqrt(), mu, 1e-8, groups));
+        assert_eq!(shared, published);
+        assert!(shared * f64::from(groups).sqrt() <= whole + 1.5, "{groups}: {shared} of units in all groups, {whole} before");
+        eprintln!(
+            "threshold, {groups} groups a unit: {shared} units of one group, {:.0} of all; each counted as one {whole}",
+            shared * f64::from(groups).sqrt()
+        );
+    }
+}
+
 /// The chance that a lone unit in `groups` groups has any of them shown, by float from the law itself.
 fn shown(tau: i128, presence: &Presence<'_>, calibrated: Calibrated, groups: u32) -> f64 {
     let added = presence.share(calibrated, groups).unwrap();
@@ -70,13 +93,15 @@ fn every_number_of_groups_stays_within_delta_and_one_reaches_it() {
     for (clip, cap) in [(1u64, 1u32), (1, 5), (3, 40), (20, 2_000), (7, 100_000)] {
         let clip = BigUint::from(clip * LATTICE);
         for calibrated in [gaussian(&clip, &weight, Mu(1 << 27)).unwrap(), laplace(&clip, &weight, down(0.5)).unwrap()] {
-            let presence = Presence { clip: &clip, weight: &weight, height: LATTICE };
-            let tau = threshold(&presence, calibrated, down(1e-11), cap).unwrap();
-            let tried: Vec<f64> = (1..=cap.min(3000)).chain([cap]).map(|t| shown(tau, &presence, calibrated, t)).collect();
-            let worst = tried.iter().copied().fold(0.0, f64::max);
-            assert!(worst <= 1e-11 * (1.0 + 1e-9), "{clip} {cap} {calibrated:?}: {worst:e}");
-            // Blocks waste at most a few per cent of a unit.
-            assert!(worst > 0.9e-11, "{clip} {cap} {calibrated:?}: {worst:e} wastes delta");
+            for height in [Height::Each(LATTICE), Height::Shared(LATTICE)] {
+                let presence = Presence { clip: &clip, weight: &weight, height };
+                let tau = threshold(&presence, calibrated, down(1e-11), cap).unwrap();
+                let tried: Vec<f64> = (1..=cap.min(3000)).chain([cap]).map(|t| shown(tau, &presence, calibrated, t)).collect();
+                let worst = tried.iter().copied().fold(0.0, f64::max);
+                assert!(worst <= 1e-11 * (1.0 + 1e-9), "{clip} {cap} {calibrated:?}: {worst:e}");
+                // Blocks waste at most a few per cent of a unit.
+                assert!(worst > 0.9e-11, "{clip} {cap} {calibrated:?}: {worst:e} wastes delta");
+            }
         }
     }
 }
@@ -85,7 +110,7 @@ fn every_number_of_groups_stays_within_delta_and_one_reaches_it() {
 fn weights_of_one_group_would_break_delta_without_the_cap() {
     // A clip of one presence, mu .1, 1e5 groups against a threshold for one: delta 5e-7 in place of 1e-11.
     let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
-    let presence = Presence { clip: &clip, weight: &weight, height: LATTICE };
+    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(LATTICE) };
     let calibrated = gaussian(&clip, &weight, Mu::round_down(0.1)).unwrap();
     let careless = threshold(&presence, calibrated, down(1e-11), 1).unwrap();
     let leak = shown(careless, &presence, calibrated, 100_000);
@@ -98,9 +123,9 @@ fn weights_of_one_group_would_break_delta_without_the_cap() {
 fn out_of_range_is_refused() {
     let (clip, weight, zero) = (BigUint::from(4u8), BigUint::from(1u8), BigUint::ZERO);
     let calibrated = gaussian(&clip, &weight, Mu(1 << 30)).unwrap();
-    let presence = Presence { clip: &clip, weight: &weight, height: 1 };
+    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(1) };
     let delta = down(1e-11);
-    for wrong in [Presence { clip: &zero, ..presence }, Presence { weight: &zero, ..presence }, Presence { height: 0, ..presence }] {
+    for wrong in [Presence { clip: &zero, ..presence }, Presence { weight: &zero, ..presence }, Presence { height: Height::Shared(0), ..presence }] {
         assert_eq!(threshold(&wrong, calibrated, delta, 1), Err(ThresholdError::NotPositive));
     }
     assert_eq!(threshold(&presence, calibrated, delta, 0), Err(ThresholdError::NotPositive));
@@ -109,7 +134,7 @@ fn out_of_range_is_refused() {
     let huge = BigUint::from(1u8) << 200u32;
     let weight = BigUint::from(1u8) << 160u32;
     let calibrated = gaussian(&huge, &weight, Mu(1 << 30)).unwrap();
-    let presence = Presence { clip: &huge, weight: &BigUint::from(1u8), height: u64::MAX };
+    let presence = Presence { clip: &huge, weight: &BigUint::from(1u8), height: Height::Each(u64::MAX) };
     // A height of 2^64 on a lattice as fine as 2^128 has no threshold of 128 bits.
     assert!(threshold(&presence, calibrated, delta, 1).is_ok());
     let fine = gaussian(&BigUint::from(1u8), &(BigUint::from(1u8) << 70u32), Mu(1 << 30)).unwrap();
@@ -119,7 +144,7 @@ fn out_of_range_is_refused() {
 #[test]
 fn the_largest_cap_and_the_extremes_of_delta_end() {
     let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
-    let presence = Presence { clip: &clip, weight: &weight, height: LATTICE };
+    let presence = Presence { clip: &clip, weight: &weight, height: Height::Each(LATTICE) };
     for calibrated in [gaussian(&clip, &weight, Mu(1 << 30)).unwrap(), laplace(&clip, &weight, down(1.0)).unwrap()] {
         let strict = threshold(&presence, calibrated, Fixed(1), u32::MAX).unwrap();
         let loose = threshold(&presence, calibrated, Fixed((1 << 60) - 1), 1).unwrap();
@@ -134,12 +159,17 @@ proptest! {
     #[test]
     fn shares_bound_what_the_clip_lets_through(clip in 1u64..1 << 40, weight in 1u64..1 << 20, height in 1u64..1 << 30, groups in 1u32..10_000) {
         let (c, f) = (BigUint::from(clip), BigUint::from(weight));
-        let presence = Presence { clip: &c, weight: &f, height };
+        let presence = Presence { clip: &c, weight: &f, height: Height::Each(height) };
         let budget = u128::from(clip) * u128::from(clip);
         let each = u128::from(groups) * u128::from(weight) * u128::from(weight);
         let most = (budget / each).isqrt().min(u128::from(height));
         if let Ok(calibrated) = gaussian(&c, &f, Mu(1 << 30)) {
             prop_assert!(presence.share(calibrated, groups).unwrap() >= (most << calibrated.refine) as i128);
+            // As the statement shares it: floor(sqrt(H^2 / t)), in whole numbers.
+            let shared = Presence { height: Height::Shared(height), ..presence };
+            let each = (u128::from(height).pow(2) / u128::from(groups)).isqrt();
+            prop_assert!(each * each * u128::from(groups) <= u128::from(height).pow(2));
+            prop_assert!(shared.share(calibrated, groups).unwrap() >= (most.min(each) << calibrated.refine) as i128);
         }
         let most = (u128::from(clip) / (u128::from(groups) * u128::from(weight))).min(u128::from(height));
         if let Ok(calibrated) = laplace(&c, &f, down(1.0)) {

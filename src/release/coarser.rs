@@ -104,7 +104,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8]) -> Option<Coarser> {
         summed.push(rows.len());
     }
     let factor = |total: &&Total| -> Vec<(usize, f64)> {
-        total.terms.iter().map(|(coordinate, factor)| (*coordinate, *factor as f64 / 2f64.powi(total.halvings as i32))).collect()
+        total.terms.iter().map(|(coordinate, factor)| (*coordinate, *factor as f64 / total.divisor as f64)).collect()
     };
     let drawn = drawn.added_up(totals.iter().map(factor).collect(), summed);
     let ratio = |measure| Some(drawn.deviation(measure) / measure_deviation(release, measure)?);
@@ -126,8 +126,8 @@ fn added(grain: &Grain, rows: &[usize]) -> Option<Vec<BigInt>> {
 }
 
 fn value(total: &Total, sums: &[BigInt], refined: &[u32]) -> Rational {
-    let term = |(coordinate, factor): &(usize, i64)| Rational::binary(&sums[*coordinate] * *factor, refined[*coordinate] + total.halvings);
-    total.terms.iter().map(term).reduce(|a, b| a.add(&b)).unwrap_or_else(|| Rational::binary(BigInt::ZERO, 0))
+    let term = |(coordinate, factor): &(usize, i64)| (Rational::binary(sums[*coordinate].clone(), refined[*coordinate]), *factor);
+    Rational::combined(total.terms.iter().map(term), total.divisor)
 }
 
 /// How one of the release's keys is had of the finer answer's.

@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::mechanism::Calibrated;
 use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, measure_deviation};
 
-/// The measures of one group, as decimal text, of its noisy coordinates in units of their base lattices.
+/// The measures of one group, as decimal text, of its noisy coordinates (in the plain layout, see [`crate::rewrite::made_of`]) in units of their base lattices.
 pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<String> {
     release
         .measures()
@@ -110,7 +110,14 @@ impl Rational {
         Self { numerator, denominator: power_of_two(halvings) }
     }
 
-    pub fn add(&self, other: &Self) -> Self {
+    /// So many times each, together, divided.
+    pub fn combined(terms: impl IntoIterator<Item = (Self, i64)>, divisor: u64) -> Self {
+        let none = Self::binary(BigInt::ZERO, 0);
+        let sum = terms.into_iter().map(|(value, times)| value.scaled(&BigInt::from(times))).fold(none, |a, b| a.add(&b));
+        Self { denominator: sum.denominator * divisor, ..sum }
+    }
+
+    fn add(&self, other: &Self) -> Self {
         Self {
             numerator: &self.numerator * &other.denominator + &other.numerator * &self.denominator,
             denominator: &self.denominator * &other.denominator,

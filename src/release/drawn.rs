@@ -3,15 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mechanism::{Mechanism, Noise};
-use crate::rewrite::{Measure, Price, measure_terms};
+use crate::rewrite::{Measure, ReleasePlan, made_of, measure_terms};
 
 /// What was drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drawn {
     /// Each with the bits that its lattice was refined by.
     draws: Vec<(Noise, u32)>,
-    /// How many times each draw is in each coordinate, in units of the draws' base lattices. Empty: each coordinate has its own draw. Stored answers are like that.
-    #[serde(skip)]
+    /// How many times each draw is in each coordinate of the plain layout, in units of the draws' base lattices.
     terms: Vec<Vec<(usize, f64)>>,
     /// Of how many groups, each with its own draws, a group is the sum; parallel to the groups. Empty: each of itself.
     #[serde(skip)]
@@ -19,9 +18,14 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// One draw a coordinate.
-    pub fn of(price: &Price) -> Self {
-        Self { draws: price.calibrated.iter().map(|c| (c.noise, c.refine)).collect(), terms: Vec::new(), summed: Vec::new() }
+    /// One draw a released coordinate; `None` where nothing was.
+    pub fn of(release: &ReleasePlan) -> Option<Self> {
+        let draws: Vec<(Noise, u32)> = release.price()?.calibrated.iter().map(|c| (c.noise, c.refine)).collect();
+        let term = |at: usize| {
+            let (made, divisor) = made_of(release.coordinates(), at);
+            made.into_iter().map(|(draw, times)| (draw, times as f64 / divisor as f64)).collect()
+        };
+        Some(Self { terms: (0..draws.len()).map(term).collect(), draws, summed: Vec::new() })
     }
 
     /// The noise of coordinates that are made of these, over groups that are sums of these groups.
@@ -40,9 +44,7 @@ impl Drawn {
         let root = (self.summed.get(group).copied().unwrap_or(1) as f64).sqrt();
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
-            let own = [(coordinate, 1.0)];
-            let terms = if self.terms.is_empty() { &own[..] } else { self.terms.get(coordinate).map_or(&[][..], Vec::as_slice) };
-            for (draw, times) in terms {
+            for (draw, times) in self.terms.get(coordinate).map_or(&[][..], Vec::as_slice) {
                 if let (Some(sum), Some((law, refined))) = (noise.get_mut(*draw), self.draws.get(*draw)) {
                     *sum += factor * times * root * law.standard_deviation() / 2f64.powi(*refined as i32);
                 }

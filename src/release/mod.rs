@@ -17,7 +17,7 @@ use crate::execute::{Rows, Sealed};
 use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
-use crate::rewrite::{Part, Plan, ReleasePlan, key_text};
+use crate::rewrite::{Part, Plan, ReleasePlan, key_text, made_of};
 
 pub use coarser::{Coarser, coarser};
 pub use drawn::Drawn;
@@ -181,7 +181,7 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
     let parts: Vec<parts::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| parts::Groups::new(part, rows, key_count)).collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
-    let mut table = ReleasedTable { drawn: release.price().map(Drawn::of), ..ReleasedTable::default() };
+    let mut table = ReleasedTable { drawn: Drawn::of(release), ..ReleasedTable::default() };
     let mut sums = Vec::new();
     for (mut key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
@@ -191,7 +191,11 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
         let listed = is_listed(release, &key);
         let passes = listed || threshold.is_some_and(|(coordinate, pass_at)| noisy.get(coordinate).is_some_and(|v| *v >= pass_at));
         if passes {
-            let of = |coordinate: usize| Rational::binary(BigInt::from(noisy[coordinate]), calibrated[coordinate].refine);
+            let drawn = |at: usize| Rational::binary(BigInt::from(noisy[at]), calibrated[at].refine);
+            let of = |coordinate: usize| {
+                let (terms, divisor) = made_of(release.coordinates(), coordinate);
+                Rational::combined(terms.into_iter().map(|(at, times)| (drawn(at), times)), divisor)
+            };
             let mut measures = decode::measures(release, of);
             for part in &parts {
                 measures.extend(part.columns(&key, sampler)?);

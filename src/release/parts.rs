@@ -10,7 +10,7 @@ use super::{Error, Key, decode, refined};
 use crate::execute::Rows;
 use crate::mechanism::{Exponential, Run, Sampler};
 use crate::resolve::End;
-use crate::rewrite::{Candidates, Halving, PartKind, PartPlan, Subject, Target};
+use crate::rewrite::{Candidates, Halving, PartKind, PartPlan, Side, Subject, Target};
 
 /// Weights and their sums stay below this, whatever a table holds.
 const WEIGHT_MAX: u128 = 1 << 90;
@@ -68,7 +68,7 @@ impl<'p> Groups<'p> {
                 decode::unlike(&noisy, degree).ok_or(Error::Mismatch)
             }
             Self::Weights { part, weights } => {
-                let (PartKind::Choice { draws, halving, weight_max, row_weight: _ }, Subject::Value { value: _, candidates }) =
+                let (PartKind::Choice { draws, halving, weight_max, row_weight }, Subject::Value { value: _, candidates }) =
                     (&part.kind, &part.question.subject)
                 else {
                     return Err(Error::Mismatch);
@@ -83,7 +83,7 @@ impl<'p> Groups<'p> {
                 for (target, draw) in part.question.targets.iter().zip(draws) {
                     chosen.push(match together.remove(target) {
                         Some(text) => text,
-                        None => choice(weights, candidates, target, draw, *weight_max, sampler)?,
+                        None => Choice { weights, candidates, target, draw, weight_max: *weight_max, row_weight: *row_weight }.draw(sampler)?,
                     });
                 }
                 Ok(chosen)
@@ -122,22 +122,56 @@ fn halved(
     Ok(fractions.into_iter().map(Target::Fraction).zip(chosen.into_iter().map(|at| candidates.text(at))).collect())
 }
 
-fn choice(
-    weights: &BTreeMap<u64, u128>,
-    candidates: &Candidates,
-    target: &Target,
-    draw: &Exponential,
+/// One draw, and what decides where it is near.
+struct Choice<'c> {
+    weights: &'c BTreeMap<u64, u128>,
+    candidates: &'c Candidates,
+    target: &'c Target,
+    draw: &'c Exponential,
     weight_max: u64,
-    sampler: &mut dyn Sampler,
-) -> Result<String, Error> {
-    let spans = match target {
-        Target::MostFrequent => by_frequency(weights, candidates.count()),
-        Target::Fraction(_) | Target::End(_) => by_rank(weights, candidates.count(), &goal(weights, target, draw, candidates.count(), weight_max)),
-    };
-    let runs: Vec<Run> = spans.iter().map(|(_, run)| run.clone()).collect();
-    let (run, place) = sampler.choose(draw, &runs)?;
-    let (start, _) = spans.get(run).ok_or(Error::Mismatch)?;
-    Ok(candidates.text(start + place))
+    row_weight: u64,
+}
+
+impl Choice<'_> {
+    fn draw(&self, sampler: &mut dyn Sampler) -> Result<String, Error> {
+        let spans = self.spans();
+        let runs: Vec<Run> = spans.iter().map(|(_, run)| run.clone()).collect();
+        let (run, place) = sampler.choose(self.draw, &runs)?;
+        let (start, _) = spans.get(run).ok_or(Error::Mismatch)?;
+        Ok(match self.target {
+            Target::Beyond(_, side) => self.candidates.edge(start + place, *side),
+            Target::Fraction(_) | Target::End(_) | Target::MostFrequent => self.candidates.text(start + place),
+        })
+    }
+
+    fn spans(&self) -> Vec<(u64, Run)> {
+        match self.target {
+            Target::MostFrequent => by_frequency(self.weights, self.candidates.count()),
+            Target::Fraction(_) | Target::End(_) => {
+                let goal = goal(self.weights, self.target, self.draw, self.candidates.count(), self.weight_max);
+                by_rank(self.weights, self.candidates.count(), &goal, BigUint::ZERO)
+            }
+            Target::Beyond(_, side) => self.beyond(*side),
+        }
+    }
+
+    /// A public number of ranks lies before (behind) those of the rows, and is covered by the range's end: the rank that is wanted is so far before (behind) the quantile's, or
+    /// the end's.
+    fn beyond(&self, side: Side) -> Vec<(u64, Run)> {
+        let (numerator, factor) = self.target.ratio();
+        let total: BigUint = self.weights.values().map(|w| BigUint::from(*w)).sum();
+        let reach = BigUint::from(self.target.reach(self.draw, self.candidates.count(), self.row_weight).ceil().min(1e27) as u128);
+        let count = self.candidates.count();
+        let (rank, first, end, covered) = match side {
+            Side::Low => (&total * numerator, reach.clone(), 0, BigUint::ZERO..reach),
+            Side::High => (&total * numerator + &reach * factor, BigUint::ZERO, count - 1, total.clone()..total + reach),
+        };
+        let goal = Goal { rank, factor };
+        let beyond_rows = Run::one(goal.penalty(&covered.start, &covered.end));
+        let mut spans = by_rank(self.weights, count, &goal, first);
+        spans.push((end, beyond_rows));
+        spans
+    }
 }
 
 /// A rank to be near, and what ranks are multiplied by.
@@ -151,7 +185,7 @@ fn goal(weights: &BTreeMap<u64, u128>, target: &Target, draw: &Exponential, cand
     let (numerator, factor) = target.ratio();
     match target {
         Target::Fraction(_) => Goal { rank: total * numerator, factor },
-        Target::MostFrequent => Goal { rank: BigUint::ZERO, factor: 1 },
+        Target::MostFrequent | Target::Beyond(..) => Goal { rank: BigUint::ZERO, factor: 1 },
         Target::End(end) => {
             // So far inside that all candidates past the end together weigh a twentieth of the one there; a public number.
             let eta = draw.eta as f64 / (1u64 << 30) as f64;
@@ -167,27 +201,31 @@ fn goal(weights: &BTreeMap<u64, u128>, target: &Target, draw: &Exponential, cand
     }
 }
 
-/// Candidates in runs of one penalty: how far the goal is from the ranks that a candidate covers.
-fn by_rank(weights: &BTreeMap<u64, u128>, candidates: u64, goal: &Goal) -> Vec<(u64, Run)> {
-    let penalty = |below: &BigUint, upto: &BigUint| {
-        let (below, upto) = (below * goal.factor, upto * goal.factor);
-        if goal.rank < below {
-            below - &goal.rank
-        } else if goal.rank > upto {
-            &goal.rank - upto
+impl Goal {
+    /// How far it is from the ranks between these.
+    fn penalty(&self, below: &BigUint, upto: &BigUint) -> BigUint {
+        let (below, upto) = (below * self.factor, upto * self.factor);
+        if self.rank < below {
+            below - &self.rank
+        } else if self.rank > upto {
+            &self.rank - upto
         } else {
             BigUint::ZERO
         }
-    };
+    }
+}
+
+/// Candidates in runs of one penalty: how far the goal is from the ranks that a candidate covers, of which the rows' begin at `first`.
+fn by_rank(weights: &BTreeMap<u64, u128>, candidates: u64, goal: &Goal, first: BigUint) -> Vec<(u64, Run)> {
     let mut spans = Vec::with_capacity(2 * weights.len() + 1);
-    let (mut next, mut below) = (0, BigUint::ZERO);
+    let (mut next, mut below) = (0, first);
     for (position, weight) in weights {
-        spans.push((next, Run::level(penalty(&below, &below), position - next)));
+        spans.push((next, Run::level(goal.penalty(&below, &below), position - next)));
         let upto = &below + *weight;
-        spans.push((*position, Run::level(penalty(&below, &upto), 1)));
+        spans.push((*position, Run::level(goal.penalty(&below, &upto), 1)));
         (next, below) = (position + 1, upto);
     }
-    spans.push((next, Run::level(penalty(&below, &below), candidates - next)));
+    spans.push((next, Run::level(goal.penalty(&below, &below), candidates - next)));
     spans
 }
 
@@ -199,15 +237,20 @@ fn by_frequency(weights: &BTreeMap<u64, u128>, candidates: u64) -> Vec<(u64, Run
 
 #[cfg(test)]
 mod tests {
+    use num_traits::ToPrimitive;
+
     use super::*;
 
+    fn listed(count: u64) -> Candidates {
+        Candidates::Listed((0..count).map(|at| at.to_string()).collect())
+    }
+
+    /// Of each candidate; of an end of an interval also of what lies past the rows.
     fn penalties(weights: &BTreeMap<u64, u128>, candidates: u64, target: &Target, draw: &Exponential, weight_max: u64) -> Vec<BigUint> {
-        let spans = match target {
-            Target::MostFrequent => by_frequency(weights, candidates),
-            Target::Fraction(_) | Target::End(_) => by_rank(weights, candidates, &goal(weights, target, draw, candidates, weight_max)),
-        };
+        let listed = listed(candidates);
+        let spans = Choice { weights, candidates: &listed, target, draw, weight_max, row_weight: 1 }.spans();
         let all: Vec<BigUint> = spans.iter().flat_map(|(_, run)| vec![run.penalty.clone(); run.candidates as usize]).collect();
-        assert_eq!(all.len() as u64, candidates);
+        assert_eq!(all.len() as u64, candidates + u64::from(matches!(target, Target::Beyond(..))));
         all
     }
 
@@ -224,6 +267,12 @@ mod tests {
             Target::End(End::Least),
             Target::End(End::Greatest),
             Target::MostFrequent,
+            Target::Beyond(0, Side::High),
+            Target::Beyond(250_000, Side::Low),
+            Target::Beyond(250_000, Side::High),
+            Target::Beyond(500_000, Side::Low),
+            Target::Beyond(900_000, Side::High),
+            Target::Beyond(1_000_000, Side::Low),
         ];
         let mut state = 7u64;
         let mut next = |limit: u64| {
@@ -251,8 +300,34 @@ mod tests {
                 assert!(apart <= limit, "{target:?}: {weights:?} and {unit:?} move {apart}, at most {limit}");
                 nearest = nearest.max(apart as f64 / limit as f64);
             }
-            let is_end = matches!(target, Target::Fraction(0 | 1_000_000));
+            let is_end = matches!(target, Target::Fraction(0 | 1_000_000) | Target::Beyond(0 | 1_000_000, _));
             assert!(if is_end { nearest >= 0.5 } else { nearest > 0.5 }, "{target:?}: {nearest}");
+        }
+    }
+
+    /// Whatever the rows: past the rank of the quantile each candidate is so far from the goal, and some candidate is at it, that such a one is drawn once in 40 times at most.
+    #[test]
+    fn ends_of_intervals_are_seldom_past_their_rank() {
+        let candidates = 50;
+        let draw = Exponential { eta: Exponential::eta(0.8).unwrap(), width: BigUint::from(4u8) };
+        for (rows, target) in (0..60).flat_map(|rows| {
+            [(0, Side::High), (300_000, Side::Low), (300_000, Side::High), (1_000_000, Side::Low)].map(|(q, s)| (rows * rows, Target::Beyond(q, s)))
+        }) {
+            let weights: BTreeMap<u64, u128> =
+                BTreeMap::from_iter((0..candidates).map(|at| (at, u128::from(rows * (1 + at % 7) / 90))).filter(|(_, w)| *w > 0));
+            let Target::Beyond(fraction, side) = target else { panic!("an end") };
+            let total: u128 = weights.values().sum();
+            let rank = f64::from(fraction) / 1e6 * total as f64;
+            let penalties = penalties(&weights, candidates, &target, &draw, 1);
+            let likely = |at: usize| (-0.8 * penalties[at].to_f64().unwrap() / 4.0).exp();
+            let below = |at: u64| weights.range(..at).map(|(_, w)| *w).sum::<u128>() as f64;
+            let is_past = |at: u64| match side {
+                Side::Low => below(at) >= rank && total > 0,
+                Side::High => below(at + 1) <= rank && total > 0,
+            };
+            let past: f64 = (0..candidates).filter(|at| is_past(*at)).map(|at| likely(at as usize)).sum();
+            let all: f64 = (0..penalties.len()).map(likely).sum();
+            assert!(past / all <= 1.0 / 40.0, "{target:?} of {total}: {}", past / all);
         }
     }
 

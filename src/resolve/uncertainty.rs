@@ -40,6 +40,18 @@ pub enum Formula {
     Real(Box<Formula>),
 }
 
+impl Formula {
+    /// The aggregates that it reads.
+    pub fn aggregates(&self) -> Vec<usize> {
+        match self {
+            Self::Aggregate(at) => vec![*at],
+            Self::Number { .. } => Vec::new(),
+            Self::Negated(of) | Self::Root(of) | Self::Rounded(of, _) | Self::Real(of) => of.aggregates(),
+            Self::Sum(a, b) | Self::Difference(a, b) | Self::Product(a, b) | Self::Quotient(a, b) => [a.aggregates(), b.aggregates()].concat(),
+        }
+    }
+}
+
 /// One such column of a release.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uncertainty {

@@ -2,6 +2,14 @@
 //!
 //! With F the weight of a coordinate and 2^s the unit of length, `v` is measured as `u = |v| a / d + 1` (whole numbers, rounded down), where `a / d >= F / 2^s`. So
 //! `2^s u >= F |v|`, and the norm of the u, times 2^s, is at least the norm of the weighted vector. The limit K is `C / 2^s` rounded down.
+//!
+//! # Why all groups of a unit, scaled down, and not some of them
+//!
+//! The other way to bound a unit in d groups is to keep k of them. Let a group's part be at most b long, and C = sqrt(k) b (L1: k b), the same for both. The whole vector is at
+//! most sqrt(d) b (d b) long, so that scaled down each part keeps the share min(1, C / length) >= sqrt(k / d) (L1: k / d). Of groups that are chosen by a hash a part is kept
+//! whole with the chance k / d and else lost. So scaling loses, of every part of every unit, at most what choosing loses in the mean (in L2 a share 1 - sqrt(k / d) in
+//! place of 1 - k / d), and never varies, where choosing adds a variance of (1 - k / d) k / d times the part's square. It is never worse, whatever the groups per unit, the
+//! number of groups and the values are, and there is nothing for a planner to choose. A cap on groups stands where keys are released by threshold, whose delta needs one.
 
 use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive};
@@ -186,6 +194,26 @@ mod tests {
                         let most = if mechanism == Mechanism::Gaussian { &bound * &bound } else { bound.clone() };
                         assert!(norm <= most, "{mechanism:?} {bound_bits} {values:?}");
                     }
+                }
+            }
+        }
+    }
+
+    /// The same clip, the same noise: what is left of a unit's parts on average, and the mean square of what is lost.
+    #[test]
+    fn scaling_a_unit_down_loses_less_than_choosing_groups() {
+        for (most, groups) in [(1u32, 2u32), (1, 40), (3, 4), (3, 10), (20, 25), (20, 1000)] {
+            for shape in 0..3u32 {
+                // Parts all of one length; a few long and many short ones; lengths that fall.
+                let part = |at: u32| [1.0, if at < most { 1.0 } else { 0.01 }, 1.0 / f64::from(at + 1)][shape as usize];
+                let squared: f64 = (0..groups).map(|at| part(at) * part(at)).sum();
+                let absolute: f64 = (0..groups).map(part).sum();
+                let chosen = f64::from(most) / f64::from(groups);
+                for (mechanism, kept) in
+                    [(Mechanism::Gaussian, (f64::from(most) / squared).sqrt().min(1.0)), (Mechanism::Laplace, (f64::from(most) / absolute).min(1.0))]
+                {
+                    assert!(kept >= chosen - 1e-12, "{mechanism:?} {most} of {groups}, shape {shape}: {kept} against {chosen}");
+                    assert!((1.0 - kept).powi(2) <= 1.0 - chosen + 1e-12, "{mechanism:?} {most} of {groups}, shape {shape}");
                 }
             }
         }

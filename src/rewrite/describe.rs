@@ -9,12 +9,12 @@ pub use facts::{Facts, Summed, facts};
 pub use part::part_noise;
 
 use super::deviation::product_step;
-use super::partials::{Mask, Partial};
+use super::partials::{Mask, PRESENCE, Partial};
 use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
 use crate::mechanism::{Calibrated, Mechanism};
 use crate::policy::Policy;
-use crate::resolve::{ColumnId, Expr, JoinKind, Node, Relation};
+use crate::resolve::{ColumnId, End, Expr, JoinKind, Node, Relation};
 
 /// Everything a reader needs to judge the release's privacy, in order.
 pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, plan: &ReleasePlan) -> Vec<String> {
@@ -182,8 +182,12 @@ impl Words<'_> {
             lines.push(format!("  v{i}: {}: {:?} noise, standard deviation {}", self.partial(coordinate), price.mechanism, significant(deviation)));
         }
         if let Some((presence, _)) = price.threshold {
-            let tau = threshold_units(price, presence);
-            lines.push(format!("  Threshold: a group is shown where the noisy number of units (v{presence}) is at least {tau:.1}"));
+            let tau = threshold_units(plan, price, presence);
+            let shared = match plan.coordinates()[presence] {
+                Partial::Presence => format!("; a {unit} in t groups counts 1 / {} in each", if norm == "L2" { "sqrt(t)" } else { "t" }),
+                _ => String::new(),
+            };
+            lines.push(format!("  Threshold: a group is shown where the noisy number of units (v{presence}) is at least {tau:.1}{shared}"));
         }
         if let Some(groups) = price.groups_per_unit {
             lines.push(format!("  Groups: at most {groups} per {unit}, kept by hash"));
@@ -201,6 +205,14 @@ impl Words<'_> {
             Partial::Rows { mask } => format!("rows{}", masked(mask)),
             Partial::Flags { filter } => format!("flags of {}, centred", self.columns_of(filter)),
             Partial::Units { mask } => format!("units present{}", masked(mask)),
+            Partial::Presence => "units present, each shared among its groups".to_owned(),
+            Partial::Share { filter: _, value, lattice, end } => {
+                let from = match end {
+                    End::Least => format!("above {}", lattice.bounds.lo),
+                    End::Greatest => format!("below {}", lattice.bounds.hi),
+                };
+                format!("sum of {} clipped to [{}, {}], {from}", self.value(value), lattice.bounds.lo, lattice.bounds.hi)
+            }
             Partial::Nulls { filter: _, value } => format!("rows without {}", self.columns_of(value)),
             Partial::Values { filter: _, value, lattice, centred } => {
                 let centred = if *centred { ", centred" } else { "" };
@@ -233,14 +245,17 @@ fn deviation_of(coordinate: &Partial, calibrated: &Calibrated) -> f64 {
         Partial::Values { lattice, centred, .. } => lattice.step.size() * if *centred { 0.5 } else { 1.0 },
         Partial::Lacks { filter: _, value: _, lattice } => product_step(lattice, lattice),
         Partial::Products { filter: _, y: (_, y), x: (_, x) } => product_step(y, x),
+        Partial::Share { lattice, .. } => lattice.step.size(),
         Partial::Rows { .. } | Partial::Nulls { .. } | Partial::Units { .. } => 1.0,
+        Partial::Presence => 1.0 / PRESENCE as f64,
         Partial::Flags { .. } => 0.5,
     };
     calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32) * step
 }
 
-fn threshold_units(price: &Price, presence: usize) -> f64 {
-    price.threshold.map_or(0.0, |(_, pass_at)| pass_at as f64 / 2f64.powi(price.calibrated[presence].refine as i32))
+fn threshold_units(plan: &ReleasePlan, price: &Price, presence: usize) -> f64 {
+    let one = plan.coordinates()[presence].magnitude() as f64;
+    price.threshold.map_or(0.0, |(_, pass_at)| pass_at as f64 / 2f64.powi(price.calibrated[presence].refine as i32) / one)
 }
 
 /// Four significant digits.

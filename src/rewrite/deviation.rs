@@ -1,6 +1,7 @@
 //! The noise of what is computed of coordinates, known without the data: linear combinations of independent draws.
 
 use super::partials::{Count, Measure};
+use super::turned::made_of;
 use super::{Lattice, ReleasePlan};
 
 /// What each coordinate's noise adds to a measure: signed standard deviations in the measure's unit. The draws are independent; two measures of one group share some.
@@ -8,8 +9,11 @@ pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> 
     let price = plan.price()?;
     let mut noise = vec![0.0; price.calibrated.len()];
     for (coordinate, factor) in measure_terms(measure) {
-        if let (Some(sum), Some(calibrated)) = (noise.get_mut(coordinate), price.calibrated.get(coordinate)) {
-            *sum += factor * calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
+        let (drawn, divisor) = made_of(plan.coordinates(), coordinate);
+        for (at, times) in drawn {
+            if let (Some(sum), Some(calibrated)) = (noise.get_mut(at), price.calibrated.get(at)) {
+                *sum += factor * times as f64 / divisor as f64 * calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
+            }
         }
     }
     Some(noise)

@@ -3,6 +3,7 @@
 //! Two releases of one family read the same FROM for the same units. Where one is grouped more finely, over lists of keys that are shown whole, the other's exact
 //! integers are sums of its cells: of the cells that meet the conditions it has on top. So are their noisy ones, which is post-processing.
 
+use num_integer::Integer;
 use sha2::{Digest, Sha256};
 
 use super::expression::Expressions;
@@ -11,6 +12,7 @@ use super::levels::Levels;
 use super::partials::{Count, Mask, Measure, Partial};
 use super::price::Bounding;
 use super::relation::Flat;
+use super::turned::made_of;
 use super::{Emission, Price, ReleasePlan, Terms};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
@@ -29,9 +31,9 @@ pub struct Family {
     pub keys: Vec<Grouping>,
     /// Columns that conditions and keys read, of types whose equal values are one to every expression that can be evaluated.
     pub columns: Vec<Reading>,
-    /// The name of what each coordinate adds up; `None` where that of a group is not the sum of those of its parts.
+    /// The name of what each coordinate of the plain layout adds up; `None` where that of a group is not the sum of those of its parts.
     pub coordinates: Vec<Option<String>>,
-    /// What can be had of the coordinates.
+    /// What can be had of the coordinates that are released.
     pub totals: Vec<Total>,
 }
 
@@ -62,17 +64,17 @@ pub struct Reading {
     pub is_bare: bool,
 }
 
-/// An exact total over rows: its coordinates, so many times each, divided by 2^halvings.
+/// An exact total over rows: coordinates that are released, so many times each, divided.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Total {
     pub name: String,
     pub terms: Vec<(usize, i64)>,
-    pub halvings: u32,
+    pub divisor: u64,
 }
 
 /// `None` where neither a coarser nor a finer question can have a part in it: without a vector, with keys by threshold, with constants made of other releases, or
 /// with narrower bounds than the policy's, which cut finer groups otherwise.
-pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, terms: &Terms) -> Result<Option<Family>, Refusal> {
+pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, plain: &[Partial], terms: &Terms) -> Result<Option<Family>, Refusal> {
     let Some(price) = &plan.price else { return Ok(None) };
     let listed = plan.keys.iter().all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
     let narrowed = terms.wishes.groups_per_unit.is_some() || terms.wishes.rows_per_unit.is_some();
@@ -90,42 +92,57 @@ pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, terms: &Terms)
     let expressions = Expressions { cells: &ground.cells, relations: None };
     let keys = emission.groupings(&expressions)?;
     let bounding = price.no_bounding();
-    let levels = emission.levels(&plan.coordinates, price, &bounding);
+    let levels = emission.levels(plain, price, &bounding);
     let named = |coordinate: &Partial| Ok::<_, Refusal>(name(coordinate, levels.partial(coordinate, &expressions)?.to_string()));
     let is_additive = |coordinate: &Partial| match coordinate {
         // Of rows that are a unit's only ones in their group, or of a unit that is in one group alone.
         Partial::Units { .. } => price.within_clip || emission.release.one_group_per_unit,
         Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } => true,
-        Partial::Values { .. } | Partial::Lacks { .. } | Partial::Products { .. } => true,
+        Partial::Values { .. } | Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => true,
+        Partial::Presence => false,
     };
-    let coordinates =
-        plan.coordinates.iter().map(|c| if is_additive(c) { named(c).map(Some) } else { Ok(None) }).collect::<Result<Vec<_>, Refusal>>()?;
+    let coordinates = plain.iter().map(|c| if is_additive(c) { named(c).map(Some) } else { Ok(None) }).collect::<Result<Vec<_>, Refusal>>()?;
     let mut totals: Vec<Total> = coordinates.iter().enumerate().filter_map(|(at, name)| Some(Total::of(at, name.clone()?))).collect();
     for measure in &plan.measures {
-        if let Some((partial, total)) = derived(measure, &plan.coordinates)
+        if let Some((partial, total)) = derived(measure, plain)
             && let name = named(&partial)?
             && totals.iter().all(|known| known.name != name)
         {
             totals.push(Total { name, ..total });
         }
     }
+    let totals = totals.into_iter().filter_map(|total| total.released(&plan.coordinates)).collect();
     let columns = emission.readings(&conditions, &keys, &expressions)?;
     Ok(Some(Family { digest: digest.finalize().into(), epsilon: terms.epsilon, conditions, keys, columns, coordinates, totals }))
 }
 
 impl Total {
     fn of(coordinate: usize, name: String) -> Self {
-        Self { name, terms: vec![(coordinate, 1)], halvings: 0 }
+        Self { name, terms: vec![(coordinate, 1)], divisor: 1 }
+    }
+
+    /// Of coordinates in the plain layout, as they are made of those that are released.
+    fn released(self, coordinates: &[Partial]) -> Option<Self> {
+        let made: Vec<(Vec<(usize, i64)>, u64)> = self.terms.iter().map(|(at, _)| made_of(coordinates, *at)).collect();
+        let common = made.iter().try_fold(1u64, |common, (_, divisor)| (common / common.gcd(divisor)).checked_mul(*divisor))?;
+        let mut terms = Vec::new();
+        for ((parts, divisor), (_, factor)) in made.into_iter().zip(&self.terms) {
+            let factor = factor.checked_mul(i64::try_from(common / divisor).ok()?)?;
+            for (at, times) in parts {
+                terms.push((at, times.checked_mul(factor)?));
+            }
+        }
+        Some(Self { name: self.name, terms, divisor: self.divisor.checked_mul(common)? })
     }
 }
 
 /// The emitted sum, and the lattice that its integers are on.
 fn name(coordinate: &Partial, sql: String) -> String {
     match coordinate {
-        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Units { .. } => sql,
-        Partial::Values { filter: _, value: _, lattice, centred: _ } | Partial::Lacks { filter: _, value: _, lattice } => {
-            format!("{sql} {lattice:?}")
-        }
+        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Units { .. } | Partial::Presence => sql,
+        Partial::Values { filter: _, value: _, lattice, centred: _ }
+        | Partial::Share { filter: _, value: _, lattice, end: _ }
+        | Partial::Lacks { filter: _, value: _, lattice } => format!("{sql} {lattice:?}"),
         Partial::Products { filter: _, y: (_, y), x: (_, x) } => format!("{sql} {y:?} {x:?}"),
     }
 }
@@ -141,12 +158,12 @@ fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total
             let (_, rows) = counted(count, coordinates)?;
             let Partial::Values { filter, value, lattice: _, centred: true } = coordinates.get(*values)? else { return None };
             // The sum of 2 q - (lower + upper), and the rows' own share of the centre.
-            let mut terms = vec![(*values, 1i64.checked_shl(rows.halvings)?)];
+            let mut terms = vec![(*values, i64::try_from(rows.divisor).ok()?)];
             for (coordinate, factor) in rows.terms {
                 terms.push((coordinate, factor.checked_mul(lattice.centre_twice())?));
             }
             let plain = Partial::Values { filter: filter.clone(), value: value.clone(), lattice: lattice.clone(), centred: false };
-            Some((plain, Total { name: String::new(), terms, halvings: rows.halvings + 1 }))
+            Some((plain, Total { name: String::new(), terms, divisor: rows.divisor * 2 }))
         }
         Measure::Sum { values: _, count: None, lattice: _ } | Measure::Centred { .. } => None,
         Measure::Squares { .. } | Measure::Products { .. } => None,
@@ -159,11 +176,12 @@ fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
     let (filter, not_null) = match coordinates.get(*rows)? {
         Partial::Rows { mask: Mask { filter, not_null } } => (filter.clone(), not_null.clone()),
         Partial::Flags { filter } => (Some(filter.clone()), None),
-        Partial::Units { .. } | Partial::Nulls { .. } | Partial::Values { .. } | Partial::Lacks { .. } | Partial::Products { .. } => return None,
+        Partial::Units { .. } | Partial::Presence | Partial::Nulls { .. } | Partial::Values { .. } => return None,
+        Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => return None,
     };
-    let (mut terms, halvings) = match all {
-        Some(all) => (vec![(*rows, 1), (*all, 1)], 1),
-        None => (vec![(*rows, 1)], 0),
+    let (mut terms, divisor) = match all {
+        Some(all) => (vec![(*rows, 1), (*all, 1)], 2),
+        None => (vec![(*rows, 1)], 1),
     };
     let not_null = match (nulls, not_null) {
         (None, not_null) => not_null,
@@ -172,12 +190,12 @@ fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
             if *of != filter {
                 return None;
             }
-            terms.push((*nulls, -(1 << halvings)));
+            terms.push((*nulls, -divisor));
             Some(value.clone())
         }
         (Some(_), Some(_)) => return None,
     };
-    Some((Mask { filter, not_null }, Total { name: String::new(), terms, halvings }))
+    Some((Mask { filter, not_null }, Total { name: String::new(), terms, divisor: divisor.unsigned_abs() }))
 }
 
 impl Emission<'_> {

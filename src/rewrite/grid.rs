@@ -7,6 +7,7 @@ use super::ground::{canonical, key_text};
 use super::guard::{bound, clamped};
 use super::lattice::{Lattice, Step};
 use super::levels::integer;
+use super::parts::Side;
 use super::sql;
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, KeyRule, inline};
@@ -98,13 +99,34 @@ impl Grid {
             Scale::Microseconds => sql::scalar_text(&Scalar::Timestamp(near.min(self.range.hi as i64))),
             // The last step may reach past the range, and with it past the type.
             Scale::Lattice { lattice, data_type } => match lattice.step {
-                Step::Decimal(0) => near.min(lattice.upper).to_string(),
                 Step::Decimal(n) => decimal(near.min(lattice.upper), n),
                 Step::Binary(_) => {
                     let value = (near as f64 * lattice.step.size()).clamp(self.range.lo, self.range.hi);
                     if integer_range(data_type).is_some() { (value.round() as i64).to_string() } else { value.to_string() }
                 }
             },
+        }
+    }
+
+    /// The least or the greatest value that a point stands for.
+    fn edge(&self, point: u64, side: Side) -> String {
+        let first = i128::from(self.lower) + i128::from(point) * i128::from(self.stride);
+        let (at, half) = match side {
+            Side::Low => (first, -0.5),
+            Side::High => (first + i128::from(self.stride) - 1, 0.5),
+        };
+        match &self.scale {
+            // A value is rounded to its lattice.
+            Scale::Lattice { lattice: lattice @ Lattice { step: Step::Binary(_), .. }, data_type } => {
+                let value = ((at as f64 + half) * lattice.step.size()).clamp(self.range.lo, self.range.hi);
+                match (integer_range(data_type), side) {
+                    (None, _) => value.to_string(),
+                    (Some(_), Side::Low) => (value.floor() as i64).to_string(),
+                    (Some(_), Side::High) => (value.ceil() as i64).to_string(),
+                }
+            }
+            Scale::Lattice { lattice: Lattice { step: Step::Decimal(n), upper, .. }, data_type: _ } => decimal(at.min(i128::from(*upper)) as i64, *n),
+            Scale::Days | Scale::Microseconds => self.text(point),
         }
     }
 
@@ -119,6 +141,9 @@ impl Grid {
 }
 
 fn decimal(integer: i64, decimals: u32) -> String {
+    if decimals == 0 {
+        return integer.to_string();
+    }
     let sign = if integer < 0 { "-" } else { "" };
     let digits = format!("{:0>width$}", integer.unsigned_abs().to_string(), width = decimals as usize + 1);
     let (whole, fraction) = digits.split_at(digits.len() - decimals as usize);
@@ -156,8 +181,16 @@ impl Candidates {
     /// The least and the greatest, where they are numbers in their order.
     pub fn ends(&self) -> Option<(f64, f64)> {
         match self {
-            Self::Grid(grid) => Some((grid.text(0).parse().ok()?, grid.text(grid.points - 1).parse().ok()?)),
+            Self::Grid(grid) => Some((grid.edge(0, Side::Low).parse().ok()?, grid.edge(grid.points - 1, Side::High).parse().ok()?)),
             Self::Listed(_) => None,
+        }
+    }
+
+    /// An end of what the candidate stands for.
+    pub fn edge(&self, candidate: u64, side: Side) -> String {
+        match self {
+            Self::Grid(grid) => grid.edge(candidate, side),
+            Self::Listed(_) => self.text(candidate),
         }
     }
 

@@ -7,7 +7,7 @@ use super::clip::Clip;
 use super::expression::Expressions;
 use super::ground::{Ground, ground};
 use super::lattice::Lattice;
-use super::partials::{Mask, Partial};
+use super::partials::{Mask, PRESENCE, Partial};
 use super::relation::Flat;
 use super::rolled::{group_columns, over_sets};
 use super::sql;
@@ -16,7 +16,7 @@ use crate::catalog::Type;
 use crate::mechanism::Mechanism;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::resolve::{ColumnInfo, Expr, SET_COLUMN};
+use crate::resolve::{ColumnInfo, End, Expr, SET_COLUMN};
 
 /// Everything the levels are built from.
 pub struct Levels<'a> {
@@ -77,7 +77,7 @@ impl Levels<'_> {
         projection.extend(groups);
         let grouped = positions(1, projection.len());
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let is_presence = matches!(coordinate, Partial::Units { .. }) && clip.is_some();
+            let is_presence = matches!(coordinate, Partial::Units { .. } | Partial::Presence) && clip.is_some();
             let together = if is_presence { "max" } else { "sum" };
             let total = sql::aggregate(together, Some(sql::column("g", &format!("v{i}"))), None);
             projection.push(sql::aliased(clip.iter().fold(total, |total, clip| clip.clamped(i, total)), &format!("v{i}")));
@@ -111,9 +111,20 @@ impl Levels<'_> {
                 let twice = sql::binary(sql::number("2"), B::Multiply, met);
                 Ok(sql::binary(twice, B::Minus, sql::aggregate("count", None, None)))
             }
+            Partial::Share { filter, value, lattice, end } => {
+                let data_type = if lattice.magnitude() < 1 << 29 { Type::Int4 } else { Type::Int8 };
+                let plain = integer(value, lattice, false, &data_type, expressions)?;
+                let distance = match end {
+                    End::Least => sql::binary(plain, B::Minus, sql::number(&lattice.lower.to_string())),
+                    End::Greatest => sql::binary(sql::number(&lattice.upper.to_string()), B::Minus, plain),
+                };
+                let distance = if data_type == Type::Int4 { distance } else { narrowed(distance, coordinate) };
+                self.summed_over(distance, filter.as_ref(), expressions)
+            }
             // One row of a unit in a group: as many units as rows.
             Partial::Units { mask } if self.within_clip => rows(mask),
-            Partial::Units { mask: Mask { filter: None, not_null: None } } => Ok(sql::number("1")),
+            // Shared out once the unit's groups are known.
+            Partial::Units { mask: Mask { filter: None, not_null: None } } | Partial::Presence => Ok(sql::number("1")),
             Partial::Units { mask } => {
                 let any = sql::binary(rows(mask)?, B::Gt, sql::number("0"));
                 Ok(sql::case(vec![(any, sql::number("1"))], Some(sql::number("0"))))
@@ -159,18 +170,41 @@ impl Levels<'_> {
             order.push(sql::bare(SET_COLUMN));
         }
         order.extend(self.release.keys.iter().enumerate().map(|(i, (expr, _))| collated(sql::bare(&format!("k{i}")), &expr.data_type)));
-        let mut projection = self.carried(true);
+        let mut projection = self.carried(true, sql::bare);
         projection.push(sql::aliased(sql::over("row_number", Vec::new(), sql::bare("u"), order), "r"));
+        let presence = self.coordinates.iter().position(|c| *c == Partial::Presence).map(|at| format!("v{at}"));
+        if presence.is_some() {
+            projection.push(sql::aliased(sql::over("count", vec![sql::bare("u")], sql::bare("u"), Vec::new()), "t"));
+        }
         let ranked = sql::select(projection, vec![sql::tables(sql::derived(per_unit, "g"))], None, Vec::new());
         let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
-        sql::select(self.carried(true), vec![sql::tables(sql::derived(ranked, "h"))], Some(kept), Vec::new())
+        let carried = self.carried(true, |name| if presence.as_deref() == Some(name) { self.shared(name, limit) } else { sql::bare(name) });
+        sql::select(carried, vec![sql::tables(sql::derived(ranked, "h"))], Some(kept), Vec::new())
     }
 
-    fn carried(&self, with_unit: bool) -> Vec<ast::SelectItem> {
+    /// A unit's presence in one of its groups, shared among those that are kept. Of integers below 2^52 the root of a float8 has the right whole part.
+    fn shared(&self, presence: &str, limit: u32) -> ast::Expr {
+        let groups = sql::call("least", vec![sql::bare("t"), sql::number(&limit.to_string())]);
+        let each = match self.mechanism {
+            Mechanism::Gaussian => {
+                let squared = sql::binary(sql::number(&PRESENCE.pow(2).to_string()), B::Divide, groups);
+                sql::cast(sql::call("floor", vec![sql::call("sqrt", vec![sql::cast(squared, &Type::Float8)])]), &Type::Int8)
+            }
+            Mechanism::Laplace => sql::binary(sql::number(&PRESENCE.to_string()), B::Divide, groups),
+        };
+        sql::binary(sql::bare(presence), B::Multiply, each)
+    }
+
+    /// Every column under its name, as what `made` makes of it.
+    fn carried(&self, with_unit: bool, made: impl Fn(&str) -> ast::Expr) -> Vec<ast::SelectItem> {
         let unit = with_unit.then(|| "u".to_owned());
         let keys = group_columns(self.release);
         let values = (0..self.coordinates.len()).map(|i| format!("v{i}"));
-        unit.into_iter().chain(keys).chain(values).map(|name| ast::SelectItem::UnnamedExpr(sql::bare(&name))).collect()
+        let item = |name: String| match made(&name) {
+            plain @ ast::Expr::Identifier(_) => ast::SelectItem::UnnamedExpr(plain),
+            other => sql::aliased(other, &name),
+        };
+        unit.into_iter().chain(keys).chain(values).map(item).collect()
     }
 
     /// Level 2: the norm of the unit's whole vector, over all its groups, where it is above the clip.
@@ -179,7 +213,7 @@ impl Levels<'_> {
         let own = clip.norm(&values);
         let is_whole = self.release.one_group_per_unit || group_columns(self.release).is_empty();
         let norm = if is_whole { own } else { sql::over("sum", vec![own], sql::bare("u"), Vec::new()) };
-        let mut projection = self.carried(false);
+        let mut projection = self.carried(false, sql::bare);
         projection.push(sql::aliased(clip.excess(norm), "n"));
         let level = sql::select(projection, vec![sql::tables(sql::derived(groups, "p"))], None, Vec::new());
         // Else PostgreSQL would put the norm's text wherever the next level reads it.

@@ -30,6 +30,7 @@ mod rolled;
 pub mod sql;
 mod step;
 mod text;
+mod turned;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
@@ -43,12 +44,13 @@ pub use ground::key_text;
 pub use lattice::{Lattice, Step};
 pub use part::Part;
 pub use partials::{Centred, Count, Measure, Output, Partial};
-pub use parts::{Degree, Halving, PartKind, PartPlan, Question, Subject, Target, ratio_of};
+pub use parts::{Degree, Halving, PartKind, PartPlan, Question, Side, Subject, Target, ratio_of};
 pub use price::{Price, Terms};
+pub use turned::made_of;
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
 use crate::catalog::Type;
-use crate::mechanism::Loss;
+use crate::mechanism::{Loss, Mechanism};
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId, Uncertainty};
@@ -254,8 +256,9 @@ impl ReleasePlan {
 /// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
     let mut layouts = Vec::new();
-    for release in analyzed.releases() {
-        layouts.push(partials::Partials::new(release, analyzed.columns(), release.is_thresholded())?);
+    for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
+        let told: Vec<usize> = cut.uncertainties.iter().flat_map(|asked| asked.formula.aggregates()).collect();
+        layouts.push(partials::Partials::new(release, analyzed.columns(), &told)?);
     }
     let share = layouts.iter().map(partials::Partials::statements).sum::<usize>().max(1);
     let mut releases = Vec::new();
@@ -335,9 +338,19 @@ fn rewrite_release(
         facts: Facts::default(),
     };
     let mut emission = Emission { release, analyzed, policy, constants: Vec::new() };
+    let mut plain = None;
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
-        let price = price::price(release, (&plan.coordinates, stress), policy, terms, share)?;
+        let priced = |coordinates: &[Partial]| price::price(release, (coordinates, stress), policy, terms, share);
+        let mut price = priced(&plan.coordinates)?;
+        plain = Some((plan.coordinates.clone(), price.clone()));
+        // Shorter in L1, as long in L2.
+        if let Some(coordinates) = turned::turned(&plan.coordinates, &plan.measures)
+            && let Ok(turned) = priced(&coordinates)
+            && turned.mechanism == Mechanism::Laplace
+        {
+            (plan.coordinates, price) = (coordinates, turned);
+        }
         plan.sql = Some(sql::print(&emission.vector(&plan.coordinates, &price, &price.bounding())?)?);
         plan.refined = !price.within_clip;
         plan.price = Some(price);
@@ -347,8 +360,11 @@ fn rewrite_release(
         plan.parts.push(PartPlan { sql: emission.part(&question)?, question, kind, loss });
     }
     if !plan.statements().is_empty() {
-        plan.question = question_of(&mut emission, &plan)?;
-        plan.family = family::family(&emission, &plan, terms)?;
+        plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
+        plan.family = match &plain {
+            Some((coordinates, _)) => family::family(&emission, &plan, coordinates, terms)?,
+            None => None,
+        };
     }
     plan.constants = emission.constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
@@ -428,15 +444,15 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
     digest.finalize().into()
 }
 
-/// What is asked, told by the statement as it would be without noise, by how the noise is shared out, and by the parts as they are. Aliases, the outer query and other
+/// What is asked, told by the statement of the `plain` coordinates as it would be without noise, by how the noise is shared out, and by the parts as they are. Aliases, the outer query and other
 /// releases of the statement do not matter.
-fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan) -> Result<[u8; 32], Refusal> {
+fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, plain: Option<&(Vec<Partial>, Price)>) -> Result<[u8; 32], Refusal> {
     let release = emission.release;
     let mut digest = Sha256::new();
     digest.update(emission.policy.version.as_bytes());
     let mut groups_per_unit = None;
-    if let Some(price) = &plan.price {
-        let statement = emission.vector(&plan.coordinates, price, &price.no_bounding())?;
+    if let Some((coordinates, price)) = plain {
+        let statement = emission.vector(coordinates, price, &price.no_bounding())?;
         // Never run, so that nobody need parse it again.
         digest.update(crate::parse::with_room(|| statement.to_string()).as_bytes());
         digest.update(format!("{:?}", price.weights).as_bytes());

@@ -8,7 +8,7 @@ use num_bigint::BigUint;
 use num_integer::Integer;
 
 use super::lattice::Lattice;
-use super::partials::Partial;
+use super::partials::{PRESENCE, Partial};
 use crate::resolve::Expr;
 
 /// Bound of the vector that one row adds, or one unit's presence, in squared and in plain weights.
@@ -23,13 +23,17 @@ impl Partial {
     pub fn magnitude(&self) -> u64 {
         match self {
             Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
-            Self::Values { lattice, centred: true, .. } => lattice.spread(),
+            Self::Presence => PRESENCE,
+            Self::Values { lattice, centred: true, .. } | Self::Share { lattice, .. } => lattice.spread(),
             Self::Values { lattice, centred: false, .. } => lattice.magnitude(),
             Self::Lacks { filter: _, value: _, lattice } => lattice.products_with(lattice),
             Self::Products { filter: _, y: (_, y), x: (_, x) } => y.products_with(x),
         }
     }
 }
+
+/// sqrt(2) 2^31, rounded up.
+const ROOT_2: u32 = 3_037_000_500;
 
 /// Weights F_j that bring every coordinate to about the same norm 2^scale, rounded up (so a norm computed with them is never too small).
 pub fn weights(coordinates: &[Partial]) -> Vec<BigUint> {
@@ -39,19 +43,35 @@ pub fn weights(coordinates: &[Partial]) -> Vec<BigUint> {
         .iter()
         .map(|c| {
             let magnitude = BigUint::from(c.magnitude());
-            (&scale + &magnitude - 1u8) / magnitude
+            match c {
+                // As long as the pair that it was turned from.
+                Partial::Share { .. } => (&scale * ROOT_2).div_ceil(&(magnitude << 31u8)),
+                _ => scale.div_ceil(&magnitude),
+            }
         })
         .collect()
+}
+
+/// Bounds of what adds to the weighted vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Norms {
+    /// One row.
+    pub row: RowNorm,
+    /// A unit's presence in one group.
+    pub presence: RowNorm,
+    /// What a unit's groups share, all of them together.
+    pub shared: RowNorm,
 }
 
 /// Bound of what one row adds to the weighted vector, and of what a unit's presence adds to it.
 ///
 /// # Guarantee
 /// With m the largest weight times magnitude of a block, the block adds at most m in L2, and at most m (5/4 m beside what a square lacks) in L1: a sum `d` and what its
-/// square lacks, `G w <= H^2 - d^2`, weigh at most m|s| and m(1 - s^2) for s = d/H in [-1, 1]. Truncated products are no larger than the products.
-pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> (RowNorm, RowNorm) {
+/// square lacks, `G w <= H^2 - d^2`, weigh at most m|s| and m(1 - s^2) for s = d/H in [-1, 1]. Truncated products are no larger than the products. Distances from both ends are
+/// not negative and add up to H: m in L1, and no more in L2. A presence that t groups share is h in each, t h^2 <= H^2 (under Laplace noise t h <= H): m for all of them.
+pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> Norms {
     let zero = || RowNorm { squared: BigUint::ZERO, absolute: BigUint::ZERO };
-    let (mut row, mut presence) = (zero(), zero());
+    let (mut row, mut presence, mut shared) = (zero(), zero(), zero());
     let add = |norm: &mut RowNorm, magnitude: BigUint| {
         norm.squared += &magnitude * &magnitude;
         norm.absolute += magnitude;
@@ -61,6 +81,16 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> (RowNorm, RowNorm)
         let own = weighed(at);
         match coordinate {
             Partial::Units { .. } => add(&mut presence, own),
+            Partial::Presence => add(&mut shared, own),
+            Partial::Share { filter, value, lattice, end } => {
+                let is_other = |c: &Partial| matches!(c, Partial::Share { filter: f, value: v, lattice: l, end: e } if f == filter && v == value && l == lattice && e != end);
+                match coordinates.iter().position(is_other) {
+                    // Added where the first of them stands.
+                    Some(other) if other < at => {}
+                    Some(other) => add(&mut row, own.max(weighed(other))),
+                    None => add(&mut row, own),
+                }
+            }
             Partial::Rows { .. } | Partial::Flags { .. } | Partial::Products { .. } => add(&mut row, own),
             Partial::Nulls { filter, value } => {
                 // The larger of the pair is added where the sum stands; a null count without a sum stands for itself.
@@ -96,7 +126,7 @@ pub fn norms(coordinates: &[Partial], weights: &[BigUint]) -> (RowNorm, RowNorm)
             }
         }
     }
-    (row, presence)
+    Norms { row, presence, shared }
 }
 
 /// The sum that a [`Partial::Lacks`] belongs to.

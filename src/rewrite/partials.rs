@@ -6,7 +6,10 @@ use super::parts::{Question, Questions};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, Dispersion, Joint, inline};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{ColumnInfo, Expr, Moment, Quantifier};
+use crate::resolve::{ColumnInfo, End, Expr, Moment, Quantifier};
+
+/// The whole of a presence that is shared by a unit's groups: its square still fits in six bytes.
+pub const PRESENCE: u64 = 1 << 20;
 
 /// What one coordinate adds up over the rows of a unit in a group.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +26,12 @@ pub enum Partial {
     Lacks { filter: Option<Expr>, value: Expr, lattice: Lattice },
     /// The product of two centred integers, `d e / G` towards zero.
     Products { filter: Option<Expr>, y: (Expr, Lattice), x: (Expr, Lattice) },
+    /// The value's distance from an end of its lattice, for rows of the filter where it is not NULL; the other end's stands beside it.
+    Share { filter: Option<Expr>, value: Expr, lattice: Lattice, end: End },
     /// 1 if the unit has any row of the mask.
     Units { mask: Mask },
+    /// A unit's presence, shared by its groups: in each of t groups [`PRESENCE`] / sqrt(t), under Laplace noise [`PRESENCE`] / t. For a threshold, and shown nowhere.
+    Presence,
 }
 
 /// Rows that count: those of a FILTER where a value is not NULL.
@@ -123,23 +130,27 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Lays out the coordinates of a release.
+    /// Lays out the coordinates of a release; the error of the aggregates `told` is asked too.
     ///
     /// # Errors
     /// 0A000 for a value whose range has no lattice.
-    pub fn new(release: &AnalyzedRelease, columns: &[ColumnInfo], needs_presence: bool) -> Result<Self, Refusal> {
+    pub fn new(release: &AnalyzedRelease, columns: &[ColumnInfo], told: &[usize]) -> Result<Self, Refusal> {
         let mut partials = Self::default();
         let mut questions = Questions::default();
-        for aggregate in &release.aggregates {
-            let output = match questions.add(&aggregate.operation, &aggregate.filter, release, columns)? {
+        for (at, aggregate) in release.aggregates.iter().enumerate() {
+            let output = match questions.add(aggregate, told.contains(&at), release, columns)? {
                 Some(output) => output,
                 None => partials.output(aggregate, release, columns)?,
             };
             partials.outputs.push(output);
         }
         partials.questions = questions.0;
-        if needs_presence {
-            partials.coordinate(Partial::Units { mask: Mask { filter: None, not_null: None } });
+        if release.is_thresholded() {
+            let whole = Partial::Units { mask: Mask { filter: None, not_null: None } };
+            let is_capped = !release.one_row_per_unit && !release.one_group_per_unit && release.cells.is_none();
+            // One that is shown counts a unit as one everywhere.
+            let is_shared = is_capped && !partials.coordinates.contains(&whole);
+            partials.coordinate(if is_shared { Partial::Presence } else { whole });
         }
         Ok(partials)
     }

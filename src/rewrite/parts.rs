@@ -4,6 +4,7 @@
 //! each row has a weight, and a unit with more rows than the policy's bound has all of them scaled down.
 
 use num_bigint::BigUint;
+use num_traits::ToPrimitive;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::expression::Expressions;
@@ -14,7 +15,7 @@ use super::levels::{collated, hash_of, integer, lacks, positions};
 use super::partials::{Mask, Output, Partial};
 use super::rolled::{group_columns, over_sets};
 use super::sql;
-use crate::analyze::{AnalyzedRelease, BoundedOperation, KeyRule, Ranks, inline};
+use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, KeyRule, Ranks, inline};
 use crate::catalog::Type;
 use crate::mechanism::{Calibrated, Exponential, Loss};
 use crate::refusal::Refusal;
@@ -107,18 +108,38 @@ pub enum Target {
     /// Near the end: so far inside it that the candidates past the end do not drown it.
     End(End),
     MostFrequent,
+    /// An end of the interval of the value at this many millionths of all rows: so far to that side of it that the draw is past it once in 40 times at most.
+    Beyond(u32, Side),
+}
+
+/// Which end of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    Low,
+    High,
 }
 
 impl Target {
+    /// The draws that tell how far off this one may be; of an extreme, on its inner side: past it there may be anything within the range.
+    pub fn sides(&self) -> Vec<Self> {
+        match self {
+            Self::Fraction(millionths) => vec![Self::Beyond(*millionths, Side::Low), Self::Beyond(*millionths, Side::High)],
+            Self::End(End::Least) => vec![Self::Beyond(0, Side::High)],
+            Self::End(End::Greatest) => vec![Self::Beyond(1_000_000, Side::Low)],
+            Self::MostFrequent | Self::Beyond(..) => Vec::new(),
+        }
+    }
+
     /// How far one unit of weight can move two candidates' penalties apart, the penalties in this target's own units.
     ///
     /// # Guarantee
     /// With q = a/b and penalties `dist(a N, [b below, b upto])`: a weight w moves the target by a w, and the intervals of candidates above it by b w. Penalties of one side move
     /// one way: apart by at most max(b, 2a, 2(b - a)) w. A target that is a public number or N/2, whichever is less (b = 2), moves by at most w: 4 w. A
-    /// count of the most frequent moves by w, and no two in unlike directions.
+    /// count of the most frequent moves by w, and no two in unlike directions. A target that is moved by a public number, among ranks that a public number is put before or after,
+    /// moves as without it.
     pub fn spread(&self) -> u64 {
         match self {
-            Self::Fraction(_) => spread_of(self.ratio()),
+            Self::Fraction(_) | Self::Beyond(..) => spread_of(self.ratio()),
             Self::End(_) => 4,
             Self::MostFrequent => 1,
         }
@@ -127,10 +148,28 @@ impl Target {
     /// q = a/b of a fraction, in lowest terms.
     pub fn ratio(&self) -> (u64, u64) {
         match self {
-            Self::Fraction(millionths) => ratio_of(*millionths, 1_000_000),
+            Self::Fraction(millionths) | Self::Beyond(millionths, _) => ratio_of(*millionths, 1_000_000),
             Self::End(_) => (1, 2),
             Self::MostFrequent => (1, 1),
         }
+    }
+}
+
+impl Target {
+    /// How far, in weight, an end of an interval is drawn from the rank that it is an end for. No candidate past that rank is drawn more often than once in 40 times: among
+    /// the ranks that this much is put before (behind) the rows, as weight of the range's end, some candidate has no penalty, and each past the rank one of this much or more.
+    /// A row more is for values between two rows.
+    ///
+    /// # Reference
+    /// McSherry, Talwar 2007, Theorem 6.
+    pub fn reach(&self, draw: &Exponential, candidates: u64, row_weight: u64) -> f64 {
+        self.deviation(draw) / std::f64::consts::SQRT_2 * (40.0 * (candidates + 1) as f64).ln() + row_weight as f64
+    }
+
+    /// Standard deviation of a draw's rank, in weight, where ranks are many: their law falls by e every width / eta to both sides.
+    pub fn deviation(&self, draw: &Exponential) -> f64 {
+        let width = draw.width.to_f64().unwrap_or(f64::MAX);
+        std::f64::consts::SQRT_2 * width / self.ratio().1 as f64 / (draw.eta as f64 / (1u64 << 30) as f64)
     }
 }
 
@@ -205,17 +244,18 @@ pub enum PartKind {
 pub struct Questions(pub Vec<Question>);
 
 impl Questions {
-    /// The aggregate's place among the columns of parts; `None` where it belongs to the vector.
+    /// The aggregate's place among the columns of parts; `None` where it belongs to the vector. Where its error `is_told`, a choice is asked with its sides.
     ///
     /// # Errors
     /// 0A000 for a value whose range has no lattice.
     pub fn add(
         &mut self,
-        operation: &BoundedOperation,
-        filter: &Option<Expr>,
+        aggregate: &BoundedAggregate,
+        is_told: bool,
         release: &AnalyzedRelease,
         columns: &[ColumnInfo],
     ) -> Result<Option<Output>, Refusal> {
+        let BoundedAggregate { filter, operation, data_type: _ } = aggregate;
         let (subject, targets, is_array) = match operation {
             BoundedOperation::Distinct { values, per_unit_max } => {
                 let part = self.unlike(values.clone(), filter, *per_unit_max, Degree::Count);
@@ -255,16 +295,21 @@ impl Questions {
             self.0.push(Question { filter: filter.clone(), subject, targets: Vec::new() });
             self.0.len() - 1
         });
+        // An array has no interval, and neither has what is no number.
+        let has_sides =
+            is_told && !is_array && matches!(&self.0[part].subject, Subject::Value { value: _, candidates } if candidates.ends().is_some());
+        let sides: Vec<Target> = if has_sides { targets.iter().flat_map(Target::sides).collect() } else { Vec::new() };
         let known = &mut self.0[part].targets;
-        let draws: Vec<usize> = targets
-            .into_iter()
-            .map(|target| {
-                known.iter().position(|t| *t == target).unwrap_or_else(|| {
-                    known.push(target);
-                    known.len() - 1
-                })
+        let mut place = |target: Target| {
+            known.iter().position(|t| *t == target).unwrap_or_else(|| {
+                known.push(target);
+                known.len() - 1
             })
-            .collect();
+        };
+        let draws: Vec<usize> = targets.into_iter().map(&mut place).collect();
+        for side in sides {
+            place(side);
+        }
         Ok(Some(Output::Part { part, draws, is_array }))
     }
 
@@ -291,7 +336,7 @@ impl Question {
     pub fn fractions(&self) -> Vec<u32> {
         let fraction = |target: &Target| match target {
             Target::Fraction(millionths) => Some(*millionths),
-            Target::End(_) | Target::MostFrequent => None,
+            Target::End(_) | Target::MostFrequent | Target::Beyond(..) => None,
         };
         self.targets.iter().filter_map(fraction).collect()
     }

@@ -3,13 +3,13 @@
 use num_bigint::BigUint;
 
 use super::clip::roomy;
-use super::norm::{norms, weights};
-use super::partials::{Mask, Partial};
+use super::norm::{Norms, norms, weights};
+use super::partials::{Mask, PRESENCE, Partial};
 use super::parts::{Halving, PartKind, Question, ROW_WEIGHT, Subject};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
 use crate::mechanism::{
-    Accounting, Calibrated, Exponential, Fixed, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian, loss_laplace,
-    loss_threshold, mu_of, threshold,
+    Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian,
+    loss_laplace, loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
@@ -129,7 +129,7 @@ pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share
             Distinct::Row(_) => vec![Partial::Rows { mask: Mask { filter: None, not_null: None } }],
         };
         let weights = weights(&coordinates);
-        let (one, _) = norms(&coordinates, &weights);
+        let one = norms(&coordinates, &weights).row;
         let clips = (ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)), one.absolute * unit_max * sets);
         let Price { calibrated, clip, weights, loss, .. } = noise(clips, weights, terms, share)?;
         return Ok((PartKind::Count { calibrated, weights, clip }, loss));
@@ -206,9 +206,15 @@ fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, terms: &Terms, sha
 fn release_keys(price: &mut Price, coordinates: &[Partial], groups: u32) -> Result<(), Refusal> {
     // Down, and the same number in threshold and charge: then all 500 keyed releases of the default share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
-    let presence = coordinates.iter().position(|c| matches!(c, Partial::Units { mask } if mask.filter.is_none() && mask.not_null.is_none()));
-    let presence = presence.ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a thresholded release counts no units"))?;
-    let counted = Presence { clip: &price.clip, weight: &price.weights[presence], height: 1 };
+    let height = |partial: &Partial| match partial {
+        Partial::Presence => Some(Height::Shared(PRESENCE)),
+        Partial::Units { mask: Mask { filter: None, not_null: None } } => Some(Height::Each(1)),
+        Partial::Units { .. } | Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Values { .. } => None,
+        Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => None,
+    };
+    let presence = coordinates.iter().enumerate().find_map(|(at, partial)| Some((at, height(partial)?)));
+    let (presence, height) = presence.ok_or_else(|| Refusal::new(sqlstate::INTERNAL_ERROR, "a thresholded release counts no units"))?;
+    let counted = Presence { clip: &price.clip, weight: &price.weights[presence], height };
     let pass_at = threshold(&counted, price.calibrated[presence], delta, groups).map_err(|_| out_of_reach())?;
     price.threshold = Some((presence, pass_at));
     price.groups_per_unit = Some(groups);
@@ -245,13 +251,18 @@ fn groups(release: &AnalyzedRelease, policy: &Policy, wishes: &Wishes) -> u64 {
     groups.max(sets.len() as u64).clamp(1, rows.saturating_mul(sets.len() as u64))
 }
 
-/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise.
+/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get about the same relative noise. One that groups share is weighed up by the square
+/// root of their number too: the vector is as long as with a presence of one in each group, a unit in all of them counts as much against the noise, and others count more.
 fn balanced(weights: Vec<BigUint>, release: &AnalyzedRelease, coordinates: &[Partial], groups: u64) -> Vec<BigUint> {
-    if release.one_row_per_unit || release.one_row_per_group {
-        return weights;
-    }
-    let factor = (release.lineage.rows_per_unit / (groups.isqrt() + 1)).max(1);
-    weights.into_iter().zip(coordinates).map(|(weight, c)| if matches!(c, Partial::Units { .. }) { weight * factor } else { weight }).collect()
+    let is_flat = release.one_row_per_unit || release.one_row_per_group;
+    let factor = if is_flat { 1 } else { (release.lineage.rows_per_unit / (groups.isqrt() + 1)).max(1) };
+    let weighed = |(weight, partial): (BigUint, &Partial)| match partial {
+        Partial::Units { .. } => weight * factor,
+        Partial::Presence => (weight * factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
+        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Values { .. } => weight,
+        Partial::Share { .. } | Partial::Lacks { .. } | Partial::Products { .. } => weight,
+    };
+    weights.into_iter().zip(coordinates).map(weighed).collect()
 }
 
 /// The L2 and L1 clips in weighted units.
@@ -259,10 +270,11 @@ fn balanced(weights: Vec<BigUint>, release: &AnalyzedRelease, coordinates: &[Par
 /// They cut nobody whose rows are within the policy's bound: r rows have at most r times one row's norm, and where a unique key leaves one row in a group, rows of
 /// unlike groups stand at right angles.
 fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint], groups: u64) -> (BigUint, BigUint) {
-    let (row, presence) = norms(coordinates, weights);
+    let Norms { row, presence, shared } = norms(coordinates, weights);
     let sets = release.grouped().len() as u64;
     if release.one_row_per_unit {
-        return (ceil_sqrt(&((&row.squared + &presence.squared) * sets)), (&row.absolute + &presence.absolute) * sets);
+        let absolute = (&row.absolute + &presence.absolute) * sets + shared.absolute;
+        return (ceil_sqrt(&((&row.squared + &presence.squared) * sets + shared.squared)), absolute);
     }
     let rows = release.lineage.rows_per_unit.max(1);
     let squared = if release.one_row_per_group {
@@ -271,7 +283,7 @@ fn clips(release: &AnalyzedRelease, coordinates: &[Partial], weights: &[BigUint]
         &row.squared * rows * rows * sets + &presence.squared * groups
     };
     let counted = if release.one_row_per_group { groups } else { rows * sets };
-    (ceil_sqrt(&squared), &row.absolute * counted + &presence.absolute * groups)
+    (ceil_sqrt(&(squared + shared.squared)), &row.absolute * counted + &presence.absolute * groups + shared.absolute)
 }
 
 fn ceil_sqrt(value: &BigUint) -> BigUint {

@@ -129,6 +129,45 @@ async fn intervals_of_laplace_noise_hold_too() {
     }
 }
 
+/// The ends of a chosen value's interval are aimed so far that all candidates together are past the rank once in 40 times: they hold oftener than they say. Its standard
+/// error is that of the draw's law.
+#[tokio::test(flavor = "multi_thread")]
+async fn intervals_of_chosen_values_hold() {
+    for accounting in ["gdp", "pure"] {
+        let veil = veil(accounting).await;
+        for value in ["percentile_cont(0.5) WITHIN GROUP (ORDER BY x)", "percentile_disc(0.9) WITHIN GROUP (ORDER BY y)"] {
+            let (held, squares) = coverage(&veil, 4.0, value, 2).await;
+            eprintln!("{accounting} {value}: {held} held, {squares} of squared errors over squared standard errors");
+            assert!(held >= 0.95, "{value}: {held}");
+            assert!((0.6..=1.5).contains(&squares), "{value}: {squares}");
+        }
+    }
+}
+
+/// An extreme is known from its inner side alone; where there are few rows, or none, from none.
+#[tokio::test(flavor = "multi_thread")]
+async fn intervals_of_extremes_hold() {
+    let veil = veil("gdp").await;
+    let asker = pgveil::engine::Asker { wishes: Wishes { epsilon: Some(4.0), ..Veil::fresh().wishes }, ..Veil::asker() };
+    let sql = "SELECT min(code)::float8, max(x)::float8, pgveil.stderr(min(code)), pgveil.ci_low(min(code)), pgveil.ci_high(min(code)), pgveil.ci_low(max(x)), pgveil.ci_high(max(x)), \
+               pgveil.ci_high(max(x) FILTER (WHERE id < 0)) - pgveil.ci_low(max(x) FILTER (WHERE id < 0)) FROM lab.people GROUP BY cell ORDER BY cell";
+    let exact = veil.client.query("SELECT min(code)::float8, max(x) FROM lab.people GROUP BY cell ORDER BY cell", &[]).await.unwrap();
+    let (mut least, mut greatest, mut inner, mut drowned) = (0, 0, 0, 0);
+    for _ in 0..2 {
+        for (row, exact) in veil.rows_as(&asker, sql).await.unwrap().iter().zip(&exact) {
+            let told: Vec<&str> = row.split('|').collect();
+            let number = |at: usize| told[at].parse::<f64>().unwrap();
+            assert_eq!((told[2], told[3], told[6]), ("∅", "0", "10"));
+            drowned += u32::from(told[7] == "10");
+            least += u32::from((number(3)..=number(4)).contains(&exact.get(0)));
+            greatest += u32::from((number(5) - 1e-9..=number(6)).contains(&exact.get(1)));
+            inner += u32::from(number(4) < 60.0 && number(5) > 5.0);
+            assert!(number(0) <= number(4) && number(1) >= number(5));
+        }
+    }
+    assert!([least, greatest, inner, drowned].iter().all(|held| *held >= 190), "{least} {greatest} {inner} {drowned} of 200");
+}
+
 /// Where nothing is known of a value but its bounds, these are what is told; a quotient by what may be zero has no ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_noise_drowns_is_known_by_its_bounds() {
@@ -142,7 +181,7 @@ async fn what_the_noise_drowns_is_known_by_its_bounds() {
     assert_eq!(told("var_pop(y)").await, "50|0|100");
     assert_eq!(told("corr(y, x)").await, "1|-1|1");
     assert!(told("sum(x) / sum(y)").await.ends_with("|-Infinity|Infinity"));
-    assert_eq!(told("percentile_disc(0.5) WITHIN GROUP (ORDER BY code)").await, "∅|0|99");
+    assert!(told("percentile_disc(0.5) WITHIN GROUP (ORDER BY code)").await.ends_with("|0|99"));
     assert_eq!(told("max(code)").await, "∅|0|99");
     assert_eq!(told("bool_or(flag)").await.split('|').skip(1).collect::<Vec<_>>(), ["0", "1"]);
 }

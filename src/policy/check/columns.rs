@@ -1,5 +1,7 @@
 //! Which columns of a table are shown, and what their bounds and values are in their own types.
 
+use std::cmp::Ordering;
+
 use super::super::error::{At, Findings, Place};
 use super::super::file::{ColumnEntry, ColumnRule, Literal, TableRule, UnitRule};
 use super::super::scalar;
@@ -209,7 +211,7 @@ fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &A
     let lower = constant(column, "the lower bound", lower, findings);
     let upper = constant(column, "the upper bound", upper, findings);
     let bounds = Bounds { lower: lower?, upper: upper? };
-    if scalar::compare(&bounds.lower, &bounds.upper) != Some(std::cmp::Ordering::Less) {
+    if scalar::compare(&bounds.lower, &bounds.upper) != Some(Ordering::Less) {
         findings.error(place, format!("bounds of column \"{}\": the lower bound must be below the upper bound", column.name));
         return None;
     }
@@ -224,7 +226,34 @@ fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &A
             ),
         );
     }
+    checked(column, place, &bounds, findings);
     Some(bounds)
+}
+
+/// Bounds beside what a CHECK allows: wider ones give more noise than need be, narrower ones cut values off.
+fn checked(column: &catalog::Column, place: Place, bounds: &Bounds, findings: &mut Findings) {
+    let order = |a: &Scalar, b: &Scalar| scalar::compare(a, b).unwrap_or(Ordering::Equal);
+    let read =
+        |texts: &[String]| texts.iter().filter_map(|text| Some((scalar::parse(&column.data_type, text).ok()?, text.clone()))).collect::<Vec<_>>();
+    let lower = read(&column.allowed.lower).into_iter().max_by(|a, b| order(&a.0, &b.0));
+    let upper = read(&column.allowed.upper).into_iter().min_by(|a, b| order(&a.0, &b.0));
+    let lower = lower.map(|(allowed, text)| (order(&bounds.lower, &allowed), text));
+    let upper = upper.map(|(allowed, text)| (order(&allowed, &bounds.upper), text));
+    for (end, side) in [(lower, "below"), (upper, "above")] {
+        let Some((ordering, allowed)) = end else { continue };
+        let name = &column.name;
+        match ordering {
+            Ordering::Less => findings.warning(
+                place,
+                format!("bounds of column \"{name}\" reach {side} {allowed}, past which a CHECK of the table lets no value; narrower ones give less noise"),
+            ),
+            Ordering::Greater => findings.warning(
+                place,
+                format!("bounds of column \"{name}\" end before {allowed}, up to which a CHECK of the table lets values be; those past the bounds count as the bound, and sums and averages are off by it"),
+            ),
+            Ordering::Equal => {}
+        }
+    }
 }
 
 fn declared(column: &catalog::Column, values: &[At<Literal>], place: Place, max: u32, findings: &mut Findings) -> Option<Vec<Scalar>> {

@@ -35,6 +35,7 @@ fn column(name: &str, data_type: Type) -> Column {
         is_domain: false,
         over: None,
         selectable: true,
+        allowed: catalog::Allowed::default(),
     }
 }
 
@@ -124,6 +125,27 @@ async fn virtual_generated_columns_are_not_shown() {
     catalog.tables[1].columns[0].is_virtual = true;
     let found = errors(&file("rows_per_unit: 1"), &catalog, Rows(Ok(Vec::new()))).await;
     assert!(found[0].starts_with("p.yaml:6:20: column \"id\" of s.people cannot be the unit: it is a virtual generated column"), "{found:?}");
+}
+
+#[tokio::test]
+async fn bounds_beside_a_check_are_warned_of() {
+    let mut catalog = catalog();
+    let warnings = async |catalog: &Catalog, bounds: &str| {
+        let checked =
+            check(&file(&format!("rows_per_unit: 1, columns: {{price: {{bounds: {bounds}}}}}")), catalog, &Rows(Ok(Vec::new()))).await.unwrap();
+        checked.warnings.iter().map(|warning| warning.message.clone()).filter(|text| text.contains("CHECK")).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&catalog, "[0, 9]").await, [] as [String; 0]);
+    let texts = |all: &[&str]| all.iter().map(ToString::to_string).collect();
+    catalog.tables[1].columns[1].allowed = catalog::Allowed { lower: texts(&["-5", "0", "now()"]), upper: texts(&["10.0", "100"]) };
+    assert_eq!(warnings(&catalog, "[0, 10]").await, [] as [String; 0]);
+    assert_eq!(
+        warnings(&catalog, "[-1, 9]").await,
+        [
+            "bounds of column \"price\" reach below 0, past which a CHECK of the table lets no value; narrower ones give less noise",
+            "bounds of column \"price\" end before 10.0, up to which a CHECK of the table lets values be; those past the bounds count as the bound, and sums and averages are off by it",
+        ]
+    );
 }
 
 #[tokio::test]

@@ -45,7 +45,10 @@ pub fn facts(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, pl
 
 fn bounds(coordinate: &Partial) -> Option<(f64, f64)> {
     match coordinate {
-        Partial::Values { lattice, .. } | Partial::Lacks { lattice, .. } => Some((lattice.bounds.lo, lattice.bounds.hi)),
-        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Products { .. } | Partial::Units { .. } => None,
+        Partial::Values { lattice, .. } | Partial::Lacks { lattice, .. } | Partial::Share { lattice, .. } => {
+            Some((lattice.bounds.lo, lattice.bounds.hi))
+        }
+        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Products { .. } => None,
+        Partial::Units { .. } | Partial::Presence => None,
     }
 }

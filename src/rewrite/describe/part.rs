@@ -3,7 +3,7 @@
 use super::{Words, significant};
 use crate::mechanism::{Calibrated, Exponential};
 use crate::resolve::{Distinct, End, Expr};
-use crate::rewrite::{Candidates, Degree, Halving, PartKind, PartPlan, Subject, Target};
+use crate::rewrite::{Candidates, Degree, Halving, PartKind, PartPlan, Side, Subject, Target};
 
 impl Words<'_> {
     pub(super) fn part(&self, part: &PartPlan, unit: &str) -> Vec<String> {
@@ -48,6 +48,13 @@ fn wanted(target: &Target) -> String {
         Target::End(End::Least) => "a value near the least (a private quantile, not the minimum)".to_owned(),
         Target::End(End::Greatest) => "a value near the greatest (a private quantile, not the maximum)".to_owned(),
         Target::MostFrequent => "the most frequent value".to_owned(),
+        Target::Beyond(millionths, side) => {
+            let end = match side {
+                Side::Low => "lower",
+                Side::High => "upper",
+            };
+            format!("the {end} end of an interval of the value at {} of all rows", f64::from(*millionths) / 1e6)
+        }
     }
 }
 
@@ -104,6 +111,9 @@ fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
     let together = halving.as_ref().map(|halving| 2.0 * levels * *weight_max as f64 * pieces(halving).ln() / eta(draw) / *row_weight as f64);
     match target {
         Target::MostFrequent => format!("in 95 % of draws at most {} rows rarer than it", significant(rows)),
+        Target::Beyond(..) => {
+            format!("aimed {} ranks past it", significant(target.reach(draw, candidates.count(), *row_weight) / *row_weight as f64))
+        }
         Target::Fraction(_) => format!("in 95 % of draws within {} ranks", significant(together.unwrap_or(rows))),
         Target::End(_) => format!("in 95 % of draws within {} ranks of it", significant(2.0 * rows)),
     }

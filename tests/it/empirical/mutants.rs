@@ -135,7 +135,7 @@ fn a_threshold_too_low_is_caught() {
     let (delta, groups) = (Fixed::round_down(0.05), 4u32);
     let (clip, one) = (BigUint::from(2u8), BigUint::from(1u8));
     let calibrated = gaussian(&clip, &one, Mu::round_down(4.0)).unwrap();
-    let presence = Presence { clip: &clip, weight: &one, height: 1 };
+    let presence = Presence { clip: &clip, weight: &one, height: pgveil::mechanism::Height::Each(1) };
     let unit = 1i128 << calibrated.refine;
     let mut random = OsRandomness::new();
     // How often a unit alone in so many groups is shown in any of them.

@@ -6,7 +6,7 @@ use num_bigint::{BigInt, BigUint};
 use pgveil::catalog::Type;
 use pgveil::mechanism::{Loss, Mechanism, Noise};
 use pgveil::resolve::MiddleRows;
-use pgveil::rewrite::{Plan, Price, ReleasePlan};
+use pgveil::rewrite::{Partial, Plan, Price, ReleasePlan};
 
 use super::parts;
 use super::random::Random;
@@ -88,6 +88,7 @@ pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Group
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let keys: BTreeSet<_> = whole.keys().chain(rest.keys()).collect();
     let (mut norm, mut touched) = (BigUint::ZERO, 0);
+    let mut presences = Vec::new();
     let zeros = vec![BigInt::ZERO; price.weights.len()];
     for key in keys {
         let (a, b) = (whole.get(key), rest.get(key));
@@ -105,9 +106,12 @@ pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Group
             };
         }
         if let Some((presence, _)) = price.threshold {
-            let one = BigUint::from(1u8) << if refined { price.calibrated[presence].refine } else { 0 };
-            if *(&a[presence] - &b[presence]).magnitude() > one {
+            let moved = (&a[presence] - &b[presence]).magnitude().clone();
+            if moved > one_unit(price, release, presence) {
                 return Err(format!("presence in {key:?} moves by more than one unit"));
+            }
+            if moved > BigUint::ZERO {
+                presences.push(moved);
             }
         }
     }
@@ -118,6 +122,7 @@ pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Group
     if norm > limit {
         return Err(format!("norm {norm} > {limit} ({:?}, clip {}, {finest} bits)", price.mechanism, price.clip));
     }
+    shared(price, release, &presences)?;
     // One row a unit is in one group of each grouping set.
     let alone = release.sets().len().max(1) as u32;
     let groups = price.groups_per_unit.unwrap_or(if price.threshold.is_some() { alone } else { u32::MAX });
@@ -125,6 +130,22 @@ pub fn within(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Group
         return Err(format!("{touched} groups touched, at most {groups} declared"));
     }
     Ok(())
+}
+
+fn one_unit(price: &Price, release: &ReleasePlan, presence: usize) -> BigUint {
+    BigUint::from(release.coordinates()[presence].magnitude()) << if release.is_refined() { price.calibrated[presence].refine } else { 0 }
+}
+
+/// A presence that is shared: in each of t groups at most a t-th of its square (under Laplace noise of it), and the same in all.
+fn shared(price: &Price, release: &ReleasePlan, presences: &[BigUint]) -> Result<(), String> {
+    let Some((at, _)) = price.threshold.filter(|(at, _)| release.coordinates()[*at] == Partial::Presence) else { return Ok(()) };
+    let one = one_unit(price, release, at);
+    let whole = |moved: &BigUint| match price.mechanism {
+        Mechanism::Gaussian => moved * moved * presences.len() <= &one * &one,
+        Mechanism::Laplace => moved * presences.len() <= one,
+    };
+    let alike = presences.windows(2).all(|two| two[0] == two[1]);
+    if alike && presences.iter().all(whole) { Ok(()) } else { Err(format!("presences {presences:?} share more than {one}, or not evenly")) }
 }
 
 /// The scale of every coordinate's noise against what the loss claims, exactly.

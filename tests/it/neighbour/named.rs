@@ -1,6 +1,7 @@
 //! The adversary's tests by name, for the constructs that are let in or must stay out.
 
 use pgveil::mechanism::Accounting;
+use pgveil::rewrite::{Partial, ReleasePlan};
 
 use super::bound::{nobody, unit_within};
 use super::world::{Groups, World};
@@ -52,6 +53,36 @@ async fn bounds_do_not_merge_units() {
         nobody(&world, release, text).await.unwrap();
         unit_within(&world, release, text, &whole, 7).await.unwrap();
     }
+}
+
+/// Under Laplace noise a sum and its count are distances from both ends: half the length, and as exact a bound. One of them from the wrong end, or not clipped, is caught.
+#[tokio::test(flavor = "multi_thread")]
+async fn turned_pairs_are_half_as_long() {
+    let world = world().await;
+    world.client.batch_execute("UPDATE w.visits SET i4 = 1000 * (1 - 2 * (id % 2)) WHERE person = 8").await.unwrap();
+    let share = |release: &ReleasePlan| release.coordinates().iter().filter(|c| matches!(c, Partial::Share { .. })).count();
+    for (sql, end) in [
+        ("SELECT count(*), avg(ni) FROM people", "(3 - "),
+        ("SELECT kd, sum(i4), avg(i4), avg(j4) FILTER (WHERE b) FROM visits WHERE j4 BETWEEN 1 AND 9 GROUP BY kd", "(50 - "),
+    ] {
+        let plain = world.plan_under(sql, Accounting::Zcdp, 1.0).unwrap();
+        let plan = world.plan_under(sql, Accounting::Pure, 1.0).unwrap();
+        let release = &plan.releases()[0];
+        assert!(share(release) >= 2 && share(release) % 2 == 0, "{sql}: {:?}", release.coordinates());
+        assert_eq!(plain.releases()[0].question(), release.question(), "the mechanism makes no new question");
+        let text = release.sql().unwrap();
+        let whole = world.run(text, release.key_columns()).await.unwrap();
+        nobody(&world, release, text).await.unwrap();
+        unit_within(&world, release, text, &whole, 7).await.unwrap();
+        let mutant = text.replace(end, "(5000 - ");
+        assert_ne!(mutant, text);
+        if release.price().unwrap().within_clip {
+            let moved = world.run(&mutant, release.key_columns()).await.unwrap();
+            assert!(unit_within(&world, release, &mutant, &moved, 7).await.is_err(), "a wrong end survives");
+        }
+    }
+    let squares = world.plan_under("SELECT count(*), avg(ni), stddev(ni) FROM people", Accounting::Pure, 1.0).unwrap();
+    assert_eq!(share(&squares.releases()[0]), 0, "beside squares a turn would cost more");
 }
 
 #[tokio::test(flavor = "multi_thread")]

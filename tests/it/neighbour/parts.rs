@@ -47,7 +47,7 @@ fn noise_hides(part: &PartPlan) -> Result<(), String> {
             for (draw, target) in draws.iter().zip(&part.question.targets) {
                 // Twice the larger side of a rank's fraction; twice for an end; once for the most frequent; in units of 1/b.
                 let spread = match target {
-                    Target::Fraction(_) => {
+                    Target::Fraction(_) | Target::Beyond(..) => {
                         let (a, b) = target.ratio();
                         b.max(2 * a.max(b - a))
                     }
@@ -161,6 +161,7 @@ async fn narrow_choices_are_caught() {
         "SELECT min(i4) FROM visits",
         "SELECT percentile_disc(0.9) WITHIN GROUP (ORDER BY i4) FROM visits",
         "SELECT mode() WITHIN GROUP (ORDER BY kd) FROM visits",
+        "SELECT pgveil.ci_low(percentile_disc(0.9) WITHIN GROUP (ORDER BY i4)), pgveil.ci_high(min(i4)) FROM visits",
     ];
     for query in queries {
         let plan = world.plan_under(query, Accounting::Gdp, 1.0).unwrap();
