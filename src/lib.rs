@@ -17,7 +17,7 @@
 //!  4. [`rewrite::rewrite`]: aggregates become one vector of integer coordinates; `price` chooses mechanism and noise and says what they cost; `levels` emits the
 //!     statement that clips each woman's part before it is summed. The [`rewrite::Plan`] is pure: Parse, Describe and EXPLAIN stop here, at no cost.
 //!     [`finish::shape`] lets PostgreSQL confirm that the outer query has the promised types.
-//!  5. Releases that the role holds already are recalled from the ledger, and are free. For the rest [`ledger::Ledger::purchase`] writes the loss to the role's and the
+//!  5. Releases that the role holds already are recalled from the ledger, or summed of finer ones that it holds ([`release::coarser`]), and are free. For the rest [`ledger::Ledger::purchase`] writes the loss to the role's and the
 //!     owner's account and syncs it to disk, or refuses. Only then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference, runs one
 //!     release's statement in the plan's one read-only snapshot, whose catalog was compared with the plan's, and gives [`execute::Sealed`] rows.
 //!  6. [`release::Releasing`] holds the charge by value, opens the rows, adds a fresh draw of exact integer noise to every coordinate of every group, drops groups
@@ -68,6 +68,8 @@
 //! | loss | what a release costs, in epsilon, rho, mu² and delta | cost, spend |
 //! | middle query | the analyst's SQL between two releases: over released and public rows, its own rows constants of a later release | stage, step |
 //! | recall | to show an answer again that the role has paid for | cache |
+//! | canary, trial | the unit with extreme values that an audit looks for, and one answer in which it is, or is not | target, sample |
+//! | coarser, finer | grouped by less, by more: a finer release's groups, summed, answer a coarser one of its *family* | roll-up, drill-down |
 //! | charge | the receipt of a durable debit | token, ticket |
 //! | account, cap, budget | where losses add up, the most they may, and how the owner wrote that | quota |
 //! | refuse | to answer with a reason, without touching data | fail, reject, block |
@@ -80,6 +82,7 @@
 
 pub mod admin;
 pub mod analyze;
+pub mod audit;
 pub mod catalog;
 pub mod cli;
 pub mod engine;

@@ -1,91 +1,57 @@
-//! Any text as SQL: nothing panics, and a plan that is made is described and printed as statements that parse.
+//! Any text as SQL, its first byte choosing policy and settings: nothing panics; a plan that is made is the same each time, is described, and is printed as
+//! statements that parse.
 #![no_main]
 
-use std::sync::LazyLock;
-use std::time::Duration;
+mod world;
 
 use libfuzzer_sys::fuzz_target;
-use pgveil::catalog::{Type, UniqueKey};
 use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
-use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Accounting, Bounds, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Scalar, Step, Table, Unit, Wishes};
+use pgveil::parse::{Query, Statement, parse};
+use pgveil::policy::{KeyChoice, Policy, Wishes};
 use pgveil::resolve::Constants;
-use pgveil::rewrite::Terms;
+use pgveil::rewrite::{Plan, Terms};
 
-fn column(name: &str, data_type: Type, bounds: Option<(i64, i64)>, domain: &[&str]) -> Column {
-    let bounds = bounds.map(|(lower, upper)| Bounds { lower: Scalar::Int(lower), upper: Scalar::Int(upper) });
-    let domain = (!domain.is_empty()).then(|| domain.iter().map(|value| Scalar::Text((*value).to_owned())).collect());
-    Column { name: name.to_owned(), data_type, not_null: true, deterministic_collation: true, bounds, domain, declared: None, extent: None }
-}
-
-fn table(name: &str, protection: Protection, columns: Vec<Column>) -> Table {
-    let unique_keys = vec![UniqueKey { columns: vec!["id".to_owned()], primary: true }];
-    let (schema, name) = ("public".to_owned(), name.to_owned());
-    Table { oid: 1, schema, name, protection, columns, unique_keys, foreign_keys: Vec::new(), fingerprint: String::new(), listing: None }
-}
-
-fn unit(path: Vec<Step>, column: &str) -> Protection {
-    Protection::Private(Unit { is_primary_key: path.is_empty(), path, column: column.to_owned(), data_type: Type::Int4, rows_per_unit: 10 })
-}
-
-static POLICY: LazyLock<Policy> = LazyLock::new(|| {
-    let budget = Budget { epsilon: 3.0, delta: 1e-6 };
-    let step = Step { column: "p".to_owned(), schema: "public".to_owned(), table: "p".to_owned(), referenced: "id".to_owned() };
-    let people = vec![column("id", Type::Int4, None, &[]), column("x", Type::Int4, Some((0, 9)), &[]), column("g", Type::Text, None, &["a", "b"])];
-    let visits = vec![column("id", Type::Int4, None, &[]), column("p", Type::Int4, None, &[]), column("d", Type::Date, None, &[])];
-    Policy {
-        version: "fuzz".to_owned(),
-        database_url: None,
-        ledger_url: None,
-        shadow_url: None,
-        privacy: Privacy {
-            unit: "person".to_owned(),
-            budget,
-            epsilon_default: 0.5,
-            epsilon_max: 1.0,
-            accounting: Accounting::Gdp,
-            threshold_share: 0.005,
-            data_version: "1".to_owned(),
-        },
-        roles: Vec::new(),
-        types: Vec::new(),
-        tables: vec![
-            table("p", unit(Vec::new(), "id"), people),
-            table("v", unit(vec![step], "id"), visits),
-            table("c", Protection::Public, vec![column("id", Type::Int4, None, &[]), column("t", Type::Text, None, &[])]),
-        ],
-        searches: Vec::new(),
-        limits: Limits {
-            groups_per_unit: 5,
-            rows_per_unit: 50,
-            groups: 1000,
-            mirror_rows: 1000,
-            failures: 10,
-            statement_timeout: Duration::from_secs(60),
-            connections: 10,
-            connections_per_role: 10,
-            connections_per_address: 10,
-        },
-        previews: Previews::Refused,
-        time_grain: None,
+fn terms(policy: &Policy, choice: u8) -> Terms {
+    let fixed = Fixed::round_down;
+    let cap = Cap::new(fixed(3.0), fixed(1e-6), fixed(0.005), policy.privacy.accounting).unwrap();
+    let keys = [KeyChoice::Auto, KeyChoice::Auto, KeyChoice::Domain, KeyChoice::Threshold][usize::from(choice % 4)];
+    let mut wishes = Wishes { keys, ..Wishes::default() };
+    if choice & 4 != 0 {
+        wishes.set("pgveil.target_error", "100, 10%").unwrap();
     }
-});
-
-fn terms() -> Terms {
-    let cap = Cap::new(Fixed::round_down(3.0), Fixed::round_down(1e-6), Fixed::round_down(0.005), Accounting::Gdp).unwrap();
+    if choice & 8 != 0 {
+        wishes.set("pgveil.max_rows_per_unit", "2").unwrap();
+    }
     let accounts = vec![Standing { cap, spent: Loss::ZERO }; 2];
-    Terms { epsilon: 0.5, delta: 1e-6, accounts, wishes: Wishes::default() }
+    Terms { epsilon: if choice & 16 == 0 { 0.5 } else { 0.01 }, delta: 1e-6, accounts, wishes }
 }
 
-fuzz_target!(|text: &str| {
-    let Ok(statements) = parse(text) else { return };
+fn planned(query: &Query, choice: u8) -> Option<(&'static Policy, Plan)> {
+    let policy = &world::POLICIES[usize::from(choice / 32) % world::POLICIES.len()];
     let constants = Constants { now: 848_880_000_000_000, role: "analyst".to_owned(), is_utc: true };
+    let path = ["nls".to_owned(), "public".to_owned()];
+    pgveil::engine::plan(query, policy, &path, &constants, &terms(policy, choice)).ok().map(|plan| (policy, plan))
+}
+
+fn all_of(plan: &Plan) -> Vec<String> {
+    let below = plan.releases().iter().flat_map(|release| release.statements());
+    below.map(ToString::to_string).chain([pgveil::finish::shape(plan).unwrap_or_else(|e| panic!("{e:?}"))]).collect()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, text)) = bytes.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let Ok(statements) = parse(text) else { return };
     for statement in &statements {
-        let Statement::Query(query) = statement else { continue };
-        let Ok(plan) = pgveil::engine::plan(query, &POLICY, &["public".to_owned()], &constants, &terms()) else { continue };
-        assert!(!pgveil::engine::describe_plan(&plan, &POLICY).is_empty());
-        for sql in plan.releases().iter().flat_map(|release| release.statements()) {
+        let (Statement::Query(query) | Statement::Explain(query, _)) = statement else { continue };
+        let Some((policy, plan)) = planned(query, *choice) else { continue };
+        let statements = all_of(&plan);
+        for sql in &statements {
             assert!(parse(sql).is_ok_and(|parsed| parsed.len() == 1), "{sql}");
         }
+        let described = pgveil::engine::describe_plan(&plan, policy);
+        assert!(!described.is_empty());
+        let (_, again) = planned(query, *choice).expect("what is planned once is planned again");
+        assert_eq!((statements, described), (all_of(&again), pgveil::engine::describe_plan(&again, policy)), "a plan is a pure function");
     }
 });

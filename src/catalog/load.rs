@@ -1,11 +1,11 @@
-//! Reads the whole snapshot in eight queries, whatever the number of tables.
+//! Reads the whole snapshot in nine queries, whatever the number of tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::{Client, Row};
 
 use super::type_of::{beneath, type_of};
-use super::{Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType, fingerprints};
+use super::{Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType, fingerprints};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -74,7 +74,27 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     let mut tables: Vec<Table> = tables.into_values().collect();
     tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-    Ok(Catalog { server_version, server_version_num: number, server_encoding: server.try_get(2)?, database: server.try_get(3)?, tables, types })
+    let powers = powers(&client.query_one(POWERS_SQL, &[]).await?)?;
+    let (server_encoding, database) = (server.try_get(2)?, server.try_get(3)?);
+    Ok(Catalog { server_version, server_version_num: number, server_encoding, database, powers, tables, types })
+}
+
+/// A superuser's other powers are not told: they follow.
+fn powers(row: &Row) -> Result<Vec<Power>, Error> {
+    if row.try_get(0)? {
+        return Ok(vec![Power::Superuser]);
+    }
+    let mut powers = Vec::new();
+    for (at, power) in [Power::PassRowSecurity, Power::MakeRoles, Power::MakeDatabases, Power::Replicate, Power::MakeSchemas].into_iter().enumerate()
+    {
+        if row.try_get(at + 1)? {
+            powers.push(power);
+        }
+    }
+    powers.extend(row.try_get::<_, Vec<String>>(6)?.into_iter().map(Power::Predefined));
+    powers.extend(row.try_get::<_, Vec<String>>(7)?.into_iter().map(Power::Become));
+    powers.extend(row.try_get::<_, Vec<String>>(8)?.into_iter().map(Power::MakeObjects));
+    Ok(powers)
 }
 
 fn user_type(row: &Row) -> Result<UserType, Error> {
@@ -178,12 +198,26 @@ fn link(tables: &mut BTreeMap<u32, Table>, edges: &[(u32, u32)]) {
 const SERVER_SQL: &str = "SELECT pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_version_num')::int4, \
     pg_catalog.current_setting('server_encoding'), pg_catalog.current_database()::text";
 
+// Roles below 16384 are PostgreSQL's own.
+const POWERS_SQL: &str = r#"
+SELECT r.rolsuper, r.rolbypassrls, r.rolcreaterole, r.rolcreatedb, r.rolreplication,
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       ARRAY(SELECT m.rolname::text FROM pg_catalog.pg_roles m
+             WHERE m.oid < 16384 AND m.rolname <> r.rolname AND pg_catalog.pg_has_role(m.oid, 'MEMBER') ORDER BY 1),
+       ARRAY(SELECT m.rolname::text FROM pg_catalog.pg_roles m
+             WHERE m.oid >= 16384 AND m.rolname <> r.rolname AND pg_catalog.pg_has_role(m.oid, 'MEMBER')
+                   AND NOT pg_catalog.pg_has_role(m.oid, 'USAGE') ORDER BY 1),
+       ARRAY(SELECT n.nspname::text FROM pg_catalog.pg_namespace n
+             WHERE pg_catalog.left(n.nspname, 3) <> 'pg_' AND pg_catalog.has_schema_privilege(n.oid, 'CREATE') ORDER BY 1)
+FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"#;
+
 // Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions.
 const TABLES_SQL: &str = r#"
 SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity OR c.relforcerowsecurity,
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid),
        COALESCE(pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT'), false),
-       COALESCE(pg_catalog.has_table_privilege(c.oid, $1::text) OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT,UPDATE,REFERENCES'), true)
+       COALESCE(pg_catalog.has_table_privilege(c.oid, $1::text) OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT,UPDATE,REFERENCES')
+           OR pg_catalog.pg_has_role(c.relowner, 'MEMBER'), true)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'"#;
 

@@ -4,7 +4,7 @@ mod fingerprint;
 mod load;
 mod type_of;
 
-pub use fingerprint::{FINGERPRINT_SQL, fingerprints};
+pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
 pub use load::load;
 pub use type_of::{element_of, oid_of};
 
@@ -162,6 +162,28 @@ pub enum Definition {
     Domain { base: String, not_null: bool },
 }
 
+/// A right that nobody needs who only reads tables.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Power {
+    Superuser,
+    /// BYPASSRLS.
+    PassRowSecurity,
+    /// CREATEROLE.
+    MakeRoles,
+    /// CREATEDB.
+    MakeDatabases,
+    /// REPLICATION: reads every row of the server, changes too.
+    Replicate,
+    /// A member of this role that PostgreSQL defines (`pg_read_server_files`).
+    Predefined(String),
+    /// May SET ROLE to this one, whose rights it does not have before.
+    Become(String),
+    /// May create schemas in the database.
+    MakeSchemas,
+    /// May create objects in this schema.
+    MakeObjects(String),
+}
+
 /// The backend's schema at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
@@ -171,6 +193,8 @@ pub struct Catalog {
     pub server_version_num: u32,
     pub server_encoding: String,
     pub database: String,
+    /// What the connected role may do beyond reading tables.
+    pub powers: Vec<Power>,
     /// Every user table, view and so on outside pg_catalog and information_schema.
     pub tables: Vec<Table>,
     /// Enums, and domains over built-in types.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::policy::Secret;
+
 const EXAMPLES: &str = "\
 Examples:
   pgveil demo                                   a database of survey data, a proxy before it, and questions to ask
@@ -13,6 +15,7 @@ Examples:
   pgveil check policies/shop.yaml               does the policy hold for its database?
   pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at a price
   pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
+  pgveil audit policies/shop.yaml               is more lost than is charged?
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.";
@@ -92,6 +95,25 @@ The cost is that of a role that has spent nothing yet.")]
         /// One or more SELECT statements
         sql: String,
     },
+    /// Attack a policy's tables, filled with made-up rows: is more lost than is charged? Reads the schema and public tables, never a private row
+    #[command(after_help = "\
+Examples:
+  DATABASE_URL=postgresql://reader@db/shop pgveil audit policies/shop.yaml
+  pgveil audit policies/shop.yaml --trials 2000 --json > audit.json
+
+A throw-away PostgreSQL gets the tables of the policy and rows that are made up, within the bounds and beyond them. One unit, the canary, has extreme
+values and more rows than count. Then each table is asked for a count, a sum, averages by a key and keys by threshold, through a proxy of its own with a
+budget of its own, many times with the canary and many times without. Whoever sees the answers guesses which; how often the guess is right bounds from below
+what was really lost. That is compared with what was charged:
+
+  found at least   the loss that the attack proves, at a confidence of 99.9 % over all questions. Above the charge: a finding.
+                   Far below the charge proves little: take more --trials.
+  measured         how far leaving units moved the exact sums, of what is declared, subtracted in integers. Above 100 %: a finding.
+
+Noise is drawn as it is for analysts, at a larger epsilon, where few trials tell much. Nothing is spent of any budget, and nothing is left behind.
+
+Exit codes: 0 no finding, 1 a finding or a failure, 2 wrong usage, 3 the policy does not hold.")]
+    Audit(AuditOptions),
     /// Show what has been spent, raise or freeze accounts, and export the record of statements; by the ledger alone, also while pgveil serves
     #[command(after_help = "\
 Examples:
@@ -200,10 +222,22 @@ pub struct DemoOptions {
     pub listen: SocketAddr,
     /// Use this server in place of a throw-away one; the data stay in its schema nls
     #[arg(long, value_name = "URL")]
-    pub database: Option<String>,
+    pub database: Option<Secret>,
     /// Answer this SQL as psql would, with its noise and cost, and exit
     #[arg(long, value_name = "SQL")]
     pub once: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct AuditOptions {
+    /// The policy file
+    pub file: PathBuf,
+    /// Answers bought of each question with the canary, and as many without; half of them teach the attack, half judge it
+    #[arg(long, value_name = "NUMBER", default_value_t = 300, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
+    pub trials: u32,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

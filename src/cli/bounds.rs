@@ -28,7 +28,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
         return Ok(());
     }
     let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
-    let ledger = Ledger::open(ledger, owner, &roles).await.map_err(Failure::new)?;
+    let ledger = Ledger::open(ledger.expose(), owner, &roles).await.map_err(Failure::new)?;
     let backend = Backend::new(database, 1);
     let maker = Maker { policy: &policy, backend: &backend, ledger: &ledger, epsilon };
     let known = search::found(&policy, &ledger).await.map_err(failed)?;

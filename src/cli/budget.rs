@@ -44,7 +44,7 @@ async fn open(file: &File) -> Result<Ledger, Failure> {
         return Err(Failure::with_remedy(format_args!("{} names no ledger", file.name), "Add `ledger: {url: sqlite:///path}`."));
     };
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    Ledger::open_existing(url, owner, &roles).await.map_err(|error| match error {
+    Ledger::open_existing(url.expose(), owner, &roles).await.map_err(|error| match error {
         Error::Missing { .. } => Failure::with_remedy(error, "It is made when `pgveil serve` starts for the first time."),
         error => Failure::new(error),
     })

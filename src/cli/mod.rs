@@ -1,6 +1,7 @@
 //! The edge towards the operator: one subcommand a task, and the start-up that they share.
 
 mod arguments;
+mod audit;
 mod bounds;
 mod budget;
 mod check;
@@ -10,6 +11,7 @@ mod failure;
 mod log;
 mod notify;
 mod password;
+mod process;
 pub mod reload;
 mod serve;
 mod signal;
@@ -32,7 +34,13 @@ const END_WAIT: Duration = Duration::from_secs(5);
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::start();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    process::tell_panics_by_place();
+    if let Err(failure) = process::close() {
+        failure.print();
+        return failure.exit_code();
+    }
+    // Stacks are only reserved: what no statement reaches takes no memory.
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(4 * crate::parse::STACK_BYTES).build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: the runtime did not start: {error}");
@@ -56,6 +64,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(options) => serve::run(options).await,
         Command::Check { file } => check::run(&file).await,
         Command::Bounds { file, epsilon, again } => bounds::run(&file, epsilon, again).await,
+        Command::Audit(options) => audit::run(options).await,
         Command::Explain { policy, role, sql } => explain::run(&policy, role.as_deref(), &sql).await,
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,
         Command::Password => password::run(),

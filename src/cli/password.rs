@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, Read};
 
+use zeroize::Zeroizing;
+
 use super::Failure;
 use crate::wire::scram::make_verifier;
 
@@ -17,8 +19,10 @@ pub fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-fn asked() -> Result<String, Failure> {
-    let ask = |prompt| rpassword::prompt_password(prompt).map_err(|e| Failure::new(format_args!("the password could not be read: {e}")));
+fn asked() -> Result<Zeroizing<String>, Failure> {
+    let ask = |prompt| {
+        rpassword::prompt_password(prompt).map(Zeroizing::new).map_err(|e| Failure::new(format_args!("the password could not be read: {e}")))
+    };
     let password = ask("Password: ")?;
     if password != ask("Again: ")? {
         return Err(Failure::Usage("the two passwords differ; nothing was made, try again".to_owned()));
@@ -27,12 +31,13 @@ fn asked() -> Result<String, Failure> {
 }
 
 /// One line, without its end.
-fn piped() -> Result<String, Failure> {
-    let mut text = String::new();
+fn piped() -> Result<Zeroizing<String>, Failure> {
+    // Room for all of it: a text that grows leaves copies behind.
+    let mut text = Zeroizing::new(String::with_capacity(usize::try_from(BYTES_MAX).unwrap_or_default() + 1));
     let read = std::io::stdin().lock().take(BYTES_MAX + 1).read_to_string(&mut text);
     read.map_err(|e| Failure::new(format_args!("the password could not be read from standard input: {e}")))?;
     if text.len() as u64 > BYTES_MAX {
         return Err(Failure::Usage(format!("the password is longer than {BYTES_MAX} bytes")));
     }
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    Ok(Zeroizing::new(text.lines().next().unwrap_or_default().to_owned()))
 }

@@ -50,7 +50,7 @@ pub async fn reload(path: &Path, started_with: &File, exchange: &Exchange) -> Re
         ShadowSource::Url(_) => Some(exchange.quiet().await),
         ShadowSource::Local | ShadowSource::LocalEngine(_) => None,
     };
-    let started = match start::engine(opened, database.clone(), source.clone(), &ledger, start::CONNECTIONS, Some(&before)).await {
+    let started = match start::engine(opened, database.clone(), source.clone(), ledger.expose(), start::CONNECTIONS, Some(&before)).await {
         Ok(started) => started,
         Err(failure) => {
             if quiet.is_some()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use super::arguments::ServeOptions;
-use super::{Failure, notify, reload, signal, start, tls};
+use super::{Failure, notify, process, reload, signal, start, tls};
 use crate::admin;
 use crate::engine::Exchange;
 use crate::policy::Certificate;
@@ -17,11 +17,14 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
     let (token, hangups) = (signal::token()?, signal::hangups()?);
     let file = start::read(&options.policy)?;
     let database = start::database(&file)?;
-    let ledger = start::ledger_url(&file)?.to_owned();
+    let ledger = start::ledger_url(&file)?.clone();
     let tls = match (&options.tls_cert, &options.tls_key) {
         (Some(certificate), Some(key)) => Some(tls::from_files(certificate, key, options.tls_client_ca.as_deref())?),
         (None, _) | (_, None) => None,
     };
+    if process::is_root() {
+        tracing::warn!("pgveil runs as root: give it a user of its own, who may write the ledger and nothing else");
+    }
     if tls.is_none() && !options.listen.ip().is_loopback() {
         tracing::warn!("clients connect without TLS, so answers and metadata can be read on the way: give --tls-cert and --tls-key");
     }
@@ -44,7 +47,7 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
             tracing::warn!("{warning}");
         }
         let source = file.shadow_url.clone().map_or(ShadowSource::Local, ShadowSource::Url);
-        start::engine(opened, database.clone(), source, &ledger, start::CONNECTIONS, None).await
+        start::engine(opened, database.clone(), source, ledger.expose(), start::CONNECTIONS, None).await
     });
     let started = started.await?;
     for table in started.mirrored.iter().filter(|table| table.rows.is_none()) {

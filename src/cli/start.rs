@@ -10,7 +10,7 @@ use crate::engine::{Engine, Service};
 use crate::execute::Backend;
 use crate::ledger::{self, AccountSpec, Found, Ledger};
 use crate::mechanism::{Cap, Fixed};
-use crate::policy::{self, Budget, Checked, File, Policy, PolicyError, Privacy, Renew, Role};
+use crate::policy::{self, Budget, Checked, File, Policy, PolicyError, Privacy, Renew, Role, Secret};
 use crate::postgres::{self, Connected, connect};
 use crate::search;
 use crate::shadow::{Mirrored, Shadow, ShadowOptions, ShadowSource};
@@ -48,12 +48,12 @@ pub fn database(file: &File) -> Result<Config, Failure> {
             "Add `database: {url: ${DATABASE_URL}}` and set DATABASE_URL to postgresql://user@host/database.",
         ));
     };
-    config(url)
+    config(url.expose())
 }
 
 /// The ledger that the policy names.
-pub fn ledger_url(file: &File) -> Result<&str, Failure> {
-    file.ledger_url.as_deref().ok_or_else(|| {
+pub fn ledger_url(file: &File) -> Result<&Secret, Failure> {
+    file.ledger_url.as_ref().ok_or_else(|| {
         Failure::with_remedy(
             format_args!("{} names no ledger", file.name),
             "Add `ledger: {url: sqlite:///var/lib/pgveil/ledger.db}`; it remembers for ever what was spent.",
@@ -84,6 +84,11 @@ pub async fn open(file: &File, database: &Config) -> Result<Opened, Failure> {
 pub fn unreachable_database(error: postgres::Error) -> Failure {
     let cause = std::error::Error::source(&error).and_then(std::error::Error::source).map_or(String::new(), |cause| format!(": {cause}"));
     Failure::with_remedy(format_args!("{error}{cause}"), "Is the database running, and are host, port, user and password of its URL right?")
+}
+
+/// What a database of our own refuses; its words may be shown, since no private row is in it.
+pub fn database_failed(error: tokio_postgres::Error) -> Failure {
+    Failure::new(error.as_db_error().map_or_else(|| error.to_string(), |database| database.message().to_owned()))
 }
 
 /// Starts the shadow, mirrors the public tables, opens the ledger and puts the engine together. `connections` towards the database at most; `before` is the
@@ -139,9 +144,9 @@ pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
 
 /// The ledger that has the results of the policy's searches, if there are searches and there is one.
 pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<Ledger>, Failure> {
-    let Some(url) = file.ledger_url.as_deref().filter(|_| !policy.searches.is_empty()) else { return Ok(None) };
+    let Some(url) = file.ledger_url.as_ref().filter(|_| !policy.searches.is_empty()) else { return Ok(None) };
     let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
-    match Ledger::open_existing(url, owner, &roles).await {
+    match Ledger::open_existing(url.expose(), owner, &roles).await {
         Ok(ledger) => Ok(Some(ledger)),
         Err(ledger::Error::Missing { .. }) => Ok(None),
         Err(error) => Err(Failure::new(error)),

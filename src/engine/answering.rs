@@ -8,6 +8,7 @@ use super::failures::Place;
 use super::middles::Middles;
 use super::record::Tally;
 use super::reuse::{Recalled, sum};
+use super::summed::FromFiner;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute::{self, Snapshot};
@@ -27,12 +28,15 @@ pub(super) struct Answered {
     pub paid: Loss,
     /// Releases that the role had paid for before.
     pub recalled: usize,
+    /// Releases that were made of finer ones that it had paid for.
+    pub summed: Vec<FromFiner>,
 }
 
 impl Engine {
     /// What is answered already is recalled. For the rest one debit, in the whole before the first statement runs; then each release in turn, in one snapshot.
     pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken, tally: &Tally) -> Result<Answered, Error> {
-        let _turns = self.turns.wait(plan).await;
+        // Who wants noise of its own finds nothing by waiting.
+        let _turns = if self.recalls(asker) { self.turns.wait(plan).await } else { Vec::new() };
         let patience = Instant::now() + self.policy.limits.statement_timeout;
         loop {
             match self.attempt(asker, plan, cancel, tally, Instant::now() < patience).await? {
@@ -56,10 +60,10 @@ impl Engine {
     /// `waits`: whether a question that another process is answering is waited for, or bought once more.
     async fn attempt(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken, tally: &Tally, waits: bool) -> Result<Attempt, Error> {
         let mut middles = Middles::new(self, asker, plan);
-        let Recalled { mut released, offered, count, open } = self.recall(asker, plan, &mut middles).await?;
+        let Recalled { mut released, offered, count, summed, open } = self.recall(asker, plan, &mut middles).await?;
         let part = plan.part(|release| released.table(release).is_none() && offered.iter().all(|offer| offer.release != release));
         let paid = part.loss().compose(sum(&offered)).unwrap_or(plan.loss());
-        let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count });
+        let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count, summed });
         if part.releases().next().is_none() {
             // Nothing runs under this charge, and no question is claimed by it.
             let _charge = self.charge(asker, &part, &offered, &[], tally).await?;
@@ -134,7 +138,7 @@ impl Engine {
 }
 
 /// Runs what may take long without a pause, as choosing among many candidates does: on a runtime of several threads the others' work moves on to another one first.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
     match tokio::runtime::Handle::current().runtime_flavor() {
         tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
         _ => work(),

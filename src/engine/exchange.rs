@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, Argument, Asker, Description, Engine, Format, Meter, Places, Service};
 use crate::error::Error;
 use crate::parse::Query;
-use crate::policy::{Certificate, Wishes};
+use crate::policy::{Certificate, Secret, Wishes};
 use crate::refusal::Refusal;
 
 pub struct Exchange {
@@ -48,7 +48,7 @@ impl Exchange {
 }
 
 impl Service for Exchange {
-    fn verifier(&self, role: &str) -> Option<String> {
+    fn verifier(&self, role: &str) -> Option<Secret> {
         self.current().verifier(role)
     }
 

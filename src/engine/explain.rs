@@ -1,6 +1,8 @@
 //! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. Free; public facts only.
 
 use super::notice::{cost, describe, left, noise};
+use super::reuse::Recalled;
+use super::summed::FromFiner;
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;
@@ -8,15 +10,42 @@ use crate::mechanism::{Fixed, Loss, Mechanism};
 use crate::policy::{Policy, Protection, Step, WISHES, Wishes};
 use crate::rewrite::{Output, Plan, ReleasePlan, Summed, measure_deviation};
 
-/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape it; the cost; what the role has left before and after.
-pub fn text(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) -> Vec<String> {
+/// What of a plan the role holds already, and what the rest would cost now.
+pub(super) struct Due {
+    /// Releases whose answers would be shown again.
+    same: Vec<usize>,
+    summed: Vec<FromFiner>,
+    loss: Loss,
+}
+
+impl Due {
+    /// What was made for other roles is due like what was never made.
+    pub fn of(plan: &Plan, recalled: Recalled) -> Self {
+        let Recalled { released, offered: _, count: _, summed, open: _ } = recalled;
+        let is_summed = |release: usize| summed.iter().any(|made| made.release == release);
+        let is_asked = |release: usize| !plan.releases()[release].statements().is_empty();
+        let same = (0..plan.releases().len()).filter(|at| released.table(*at).is_some() && is_asked(*at) && !is_summed(*at)).collect();
+        let loss = plan.part(|release| released.table(release).is_none()).loss();
+        Self { same, summed, loss }
+    }
+}
+
+/// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape it; the cost, and what of it is paid; what the role has left before
+/// and after.
+pub(super) fn text(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, policy: &Policy) -> Vec<String> {
     let mut lines = describe(plan, policy);
     let wished: Vec<String> = set(wishes).map(|(name, value)| format!("{name} = {value}")).collect();
     if !wished.is_empty() {
         lines.push(format!("Settings: {}", wished.join(", ")));
     }
-    lines.push(match after(balance, plan.loss()) {
-        _ if plan.loss().is_zero() => format!("Budget: {}", left(balance)),
+    let which = |release: usize| if plan.releases().len() == 1 { String::new() } else { format!("release {}: ", release + 1) };
+    lines.extend(due.same.iter().map(|release| format!("Reuse: {}the same was released before, and is shown again", which(*release))));
+    lines.extend(due.summed.iter().map(|summed| format!("Reuse: {}{}", which(summed.release), summed.told(policy))));
+    if !due.same.is_empty() || !due.summed.is_empty() {
+        lines.push(format!("Cost now: {}", price(&due.loss, policy)));
+    }
+    lines.push(match after(balance, due.loss) {
+        _ if due.loss.is_zero() => format!("Budget: {}", left(balance)),
         Some(after) => format!("Budget: {}; after this query {:.2} %", left(balance), after * 100.0),
         None => format!("Budget: {}; this query does not fit it", left(balance)),
     });
@@ -28,8 +57,11 @@ pub fn text(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) ->
 /// `releases` (each with `unit`: its name, `columns` and `rows`; `tables`: `name`, `protection`, for private ones `rows_per_unit` and the `path` to the unit;
 /// `keys`; `aggregates`; `sums`: `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`; `mechanism`, `groups_per_unit`,
 /// `description`, `sql`, `noise`), `middle_queries`, `outer_query`, `public`,
-/// `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `budget_left` and `budget_left_after` (fractions; null: does not fit).
-pub fn json(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) -> Vec<String> {
+/// `settings`, `cost` (`epsilon` null where there is no pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`; `from`: `same` or
+/// `finer`; of a finer one the most groups that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and for `aggregates` the
+/// `standard_deviation` that they have and would have, `bought`), `cost_now` (as `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions;
+/// null: does not fit).
+pub(super) fn json(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, policy: &Policy) -> Vec<String> {
     let settings: serde_json::Map<String, serde_json::Value> = set(wishes).map(|(name, value)| (name.to_owned(), value.into())).collect();
     let document = serde_json::json!([{
         "releases": plan.releases().iter().map(|r| release(r, policy)).collect::<Vec<_>>(),
@@ -38,11 +70,24 @@ pub fn json(plan: &Plan, wishes: &Wishes, balance: &Balance, policy: &Policy) ->
         "public": plan.releases().is_empty(),
         "settings": settings,
         "cost": components(&plan.loss()),
-        "cost_text": if plan.loss().is_zero() { "nothing".to_owned() } else { cost(&plan.loss(), policy) },
+        "cost_text": price(&plan.loss(), policy),
+        "reuse": due.same.iter().map(|at| serde_json::json!({ "release": at, "from": "same" })).chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
+        "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
-        "budget_left_after": after(balance, plan.loss()),
+        "budget_left_after": after(balance, due.loss),
     }]);
     vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
+}
+
+fn price(loss: &Loss, policy: &Policy) -> String {
+    if loss.is_zero() { "nothing".to_owned() } else { cost(loss, policy) }
+}
+
+fn summed_up(summed: &FromFiner) -> serde_json::Value {
+    let FromFiner { release, groups, worse, errors, rows_per_unit: _ } = summed;
+    let error = |(at, own, bought): &(usize, f64, f64)| serde_json::json!({ "aggregate": at, "standard_deviation": own, "bought": bought });
+    let aggregates: Vec<_> = errors.iter().map(error).collect();
+    serde_json::json!({ "release": release, "from": "finer", "groups": groups, "error_ratio": worse, "aggregates": aggregates })
 }
 
 fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
@@ -78,7 +123,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         "groups_per_unit": plan.price().and_then(|price| price.groups_per_unit),
         "description": plan.description(),
         "sql": plan.statements(),
-        "noise": noise(plan),
+        "noise": noise(plan, None),
     })
 }
 

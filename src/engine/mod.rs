@@ -14,6 +14,7 @@ mod preview;
 mod record;
 mod reuse;
 mod service;
+mod summed;
 mod turns;
 mod views;
 
@@ -31,6 +32,7 @@ pub use service::{Answer, Places, Service};
 
 use admission::Admission;
 use failures::Failures;
+use middles::Middles;
 use plans::{Asked, Plans};
 use record::Tally;
 use turns::Turns;
@@ -42,7 +44,7 @@ use crate::finish;
 use crate::ledger::{Balances, Found, Ledger, Verdict};
 use crate::mechanism::{OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Wishes};
+use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Wishes};
 use crate::refusal::Refusal;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
@@ -165,21 +167,30 @@ impl Engine {
     }
 
     async fn planned(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
-        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let privacy = &self.policy.privacy;
         asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
-        let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
+        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let standing = |b: &crate::ledger::Balance| Standing { cap: b.cap, spent: b.spent };
-        let accounts = vec![standing(&balances.role), standing(&balances.owner)];
-        let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
-        let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
-        let asked = Asked::new(query, &asker.search_path, constants(asker, &self.policy), terms);
+        let asked = self.asked(asker, query, vec![standing(&balances.role), standing(&balances.owner)]);
         if let Some(plan) = self.plans.find(&asked) {
             return Ok((plan, balances));
         }
         let plan = Arc::new(plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms)?);
         self.plans.keep(asked, &plan);
         Ok((plan, balances))
+    }
+
+    /// The plan, where the question was planned before and costs nothing however the accounts stand.
+    fn planned_free(&self, asker: &Asker, query: &Query) -> Option<Arc<Plan>> {
+        asker.wishes.within(&self.policy).ok()?;
+        self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| admission::tells_nothing(plan))
+    }
+
+    fn asked(&self, asker: &Asker, query: &Query, accounts: Vec<Standing>) -> Asked {
+        let privacy = &self.policy.privacy;
+        let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
+        let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
+        let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
+        Asked::new(query, &asker.search_path, constants(asker, &self.policy), terms)
     }
 
     /// Parameters as constants of their types, read by PostgreSQL itself.
@@ -234,8 +245,11 @@ impl Engine {
         let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
         let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
         laps.lap("finish");
-        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let mut notices = notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy);
+        let mut notices = Vec::new();
+        if asker.wishes.notices != Notices::Off && !plan.loss().is_zero() {
+            let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+            notices.extend(notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy));
+        }
         if asker.wishes.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, query, &self.policy));
         }
@@ -252,13 +266,14 @@ impl Engine {
         }
         self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(|e| described(query, e))?;
         let (plan, balances) = self.plan(asker, query).await?;
+        let recalled = self.recall(asker, &plan, &mut Middles::new(self, asker, &plan)).await?;
         let told = if json { explain::json } else { explain::text };
-        Ok(told(&plan, &asker.wishes, &balances.role, &self.policy))
+        Ok(told(&plan, &asker.wishes, &explain::Due::of(&plan, recalled), &balances.role, &self.policy))
     }
 }
 
 impl Service for Engine {
-    fn verifier(&self, role: &str) -> Option<String> {
+    fn verifier(&self, role: &str) -> Option<Secret> {
         self.policy.role(role).map(|r| r.verifier.clone())
     }
 

@@ -3,39 +3,37 @@
 use std::time::Duration;
 
 use super::answering::Answered;
-use crate::finish::spread;
+use crate::finish::{quantile_95, spread};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
-use crate::release::ReleasedTable;
+use crate::release::{Drawn, ReleasedTable};
 use crate::resolve::Formula;
 use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
-/// Two standard errors to either side hold the exact clipped answer in 95 of 100 cases.
-const NORMAL_95: f64 = 1.96;
-
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.
 pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balances: &Balances, policy: &Policy) -> Vec<String> {
-    if plan.loss().is_zero() {
-        return Vec::new();
-    }
-    let Answered { released, paid, recalled } = answered;
+    let Answered { released, paid, recalled, summed } = answered;
     let left = left(&balances.role);
+    let recalled = recalled + summed.len();
     let cost = match (paid.is_zero(), recalled) {
+        (true, _) if !summed.is_empty() => format!("privacy cost: nothing, a finer answer was released before; {left}"),
         (true, _) => format!("privacy cost: nothing, the same was released before; {left}"),
         (false, 0) => format!("privacy cost: {}; {left}", cost(paid, policy)),
         (false, recalled) => {
             format!("privacy cost: {}, {recalled} of {} releases were made before; {left}", cost(paid, policy), plan.releases().len())
         }
     };
+    // Said wherever anything is: the answer is less accurate than the session's settings would make it.
+    let cost = std::iter::once(cost).chain(summed.iter().map(|summed| summed.told(policy)));
     match wished {
         Notices::Off => Vec::new(),
-        Notices::Cost => vec![cost],
+        Notices::Cost => cost.collect(),
         Notices::Full => {
             let noise = plan.releases().iter().enumerate().flat_map(|(at, release)| noise_released(release, released.table(at)));
             let cautions = plan.releases().iter().flat_map(cautions);
-            std::iter::once(cost).chain(noise).chain(cautions).collect()
+            cost.chain(noise).chain(cautions).collect()
         }
     }
 }
@@ -101,11 +99,11 @@ pub(super) fn left(balance: &Balance) -> String {
 
 /// The noise of every aggregate: half of the 95 % interval, over the released groups where it depends on what is released.
 fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<String> {
-    let groups = table.map(|t| t.measures.as_slice()).unwrap_or_default();
-    let mut lines = noise(release);
+    let mut lines = noise(release, table.and_then(|table| table.drawn.as_ref()));
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let prefix = format!("noise of aggregate {}:", at + 1);
-        let halves = groups.iter().filter_map(|row| spread(release, &Formula::Aggregate(at), row)).map(|s| (s.high - s.low) / 2.0);
+        let groups = table.into_iter().flat_map(|table| (0..table.measures.len()).map(move |group| (table, group)));
+        let halves = groups.filter_map(|(table, group)| spread(release, &Formula::Aggregate(at), table, group)).map(|s| (s.high - s.low) / 2.0);
         let (least, most) = halves.fold((f64::INFINITY, 0f64), |(least, most), half| (least.min(half), most.max(half)));
         let depends = match output {
             Output::Average { .. } | Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } | Output::Unlike { .. } => true,
@@ -127,27 +125,30 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
     lines
 }
 
-/// A line for each aggregate: the standard deviation of its noise, and what that means.
-pub(super) fn noise(release: &ReleasePlan) -> Vec<String> {
+/// A line for each aggregate: the standard deviation of its noise, and what that means. Of noise that was drawn, else of what the plan would draw.
+pub(super) fn noise(release: &ReleasePlan, drawn: Option<&Drawn>) -> Vec<String> {
     let mut lines = Vec::new();
+    let mechanism = drawn.map(Drawn::mechanism).or(release.price().map(|price| price.mechanism));
+    let deviation_of = |measure: usize| {
+        let measure = &release.measures()[measure];
+        drawn.map_or_else(|| measure_deviation(release, measure), |drawn| Some(drawn.deviation(measure)))
+    };
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let number = at + 1;
         let line = match output {
-            Output::Measure(measure) => measure_deviation(release, &release.measures()[*measure]).map(|deviation| {
-                format!("noise of aggregate {number}: standard deviation {}, 95 % within ±{}", shown(deviation), shown(deviation * NORMAL_95))
+            Output::Measure(measure) => deviation_of(*measure).zip(mechanism).map(|(deviation, mechanism)| {
+                let half = deviation * quantile_95(mechanism);
+                format!("noise of aggregate {number}: standard deviation {}, 95 % within ±{}", shown(deviation), shown(half))
             }),
-            Output::Average { sum, count, range } => {
-                let deviation = |m: usize| measure_deviation(release, &release.measures()[m]);
-                deviation(*count).zip(deviation(*sum)).map(|(count, _)| {
-                    let half = (range.hi - range.lo) / 2.0;
-                    format!(
-                        "noise of aggregate {number}: an average of n rows has standard deviation about {} / n for values near the middle of [{}, {}]",
-                        shown(half * count),
-                        range.lo,
-                        range.hi
-                    )
-                })
-            }
+            Output::Average { sum, count, range } => deviation_of(*count).zip(deviation_of(*sum)).map(|(count, _)| {
+                let half = (range.hi - range.lo) / 2.0;
+                format!(
+                    "noise of aggregate {number}: an average of n rows has standard deviation about {} / n for values near the middle of [{}, {}]",
+                    shown(half * count),
+                    range.lo,
+                    range.hi
+                )
+            }),
             Output::Dispersion { .. } | Output::Joint { .. } | Output::Truth { .. } => None,
             Output::Unlike { part, range: _, moment: _ } => {
                 Some(format!("noise of aggregate {number}: {}", part_noise(&release.parts()[*part], &[Degree::SUM])))

@@ -4,11 +4,12 @@ use sha2::{Digest, Sha256};
 
 use super::middles::{Column, Middles};
 use super::record::Tally;
+use super::summed::FromFiner;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::ledger::{AnswerId, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
 use crate::mechanism::Loss;
-use crate::policy::{Reuse, RoleReuse};
+use crate::policy::Reuse;
 use crate::release::Released;
 use crate::rewrite::{Part, Plan};
 use crate::shadow::Asker;
@@ -19,6 +20,8 @@ pub(super) struct Recalled {
     pub offered: Vec<Offer>,
     /// Releases that the role holds.
     pub count: usize,
+    /// Releases that are made of finer ones that it holds.
+    pub summed: Vec<FromFiner>,
     /// What is to be answered, as far as it is known before the first release is made.
     pub open: Vec<(usize, Question)>,
 }
@@ -31,11 +34,15 @@ pub(super) struct Offer {
 }
 
 impl Engine {
+    /// Whether stored answers are looked for.
+    pub(super) fn recalls(&self, asker: &Asker) -> bool {
+        self.reuse(asker) != Reuse::Off
+    }
+
     /// Looks for stored answers, release by release. Constants are made of answers that the role holds already, so that nothing is read before it is paid.
     pub(super) async fn recall(&self, asker: &Asker, plan: &Plan, middles: &mut Middles<'_>) -> Result<Recalled, Error> {
-        let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0, open: Vec::new() };
-        let always = self.policy.role(&asker.role).is_some_and(|r| r.reuse == RoleReuse::Always);
-        if asker.wishes.reuse == Reuse::Off && !always {
+        let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0, summed: Vec::new(), open: Vec::new() };
+        if !self.recalls(asker) {
             return Ok(recalled);
         }
         for release in plan.order() {
@@ -50,8 +57,14 @@ impl Engine {
                     recalled.released.recall(plan, release, &values).map_err(|e| internal("release", &e))?;
                     recalled.count += 1;
                 }
-                Some(Stored::Offered(answer)) => recalled.offered.push(Offer { release, answer, loss: question.loss }),
-                None => recalled.open.push((release, question)),
+                other => match (self.summed(asker, plan, release).await?, other) {
+                    (Some((made, summed)), _) => {
+                        recalled.released.take(release, made);
+                        recalled.summed.push(summed);
+                    }
+                    (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer { release, answer, loss: question.loss }),
+                    (None, Some(Stored::Held(_)) | None) => recalled.open.push((release, question)),
+                },
             }
         }
         Ok(recalled)
@@ -130,5 +143,7 @@ fn question(plan: &Plan, release: usize, constants: &[Column]) -> Option<Questio
             }
         }
     }
-    Some(Question { digest: digest.finalize().into(), accuracy, loss })
+    // Without constants, or it has none.
+    let family = release.family().map(|family| family.digest);
+    Some(Question { digest: digest.finalize().into(), family, accuracy, loss })
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Meter;
 use crate::error::Error;
 use crate::parse::Query;
-use crate::policy::{Certificate, Wishes};
+use crate::policy::{Certificate, Secret, Wishes};
 use crate::refusal::Refusal;
 use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
 
@@ -34,7 +34,7 @@ pub struct Places {
 /// What the wire needs of the engine. Two implementations: [`super::Engine`] and the double of the wire tests.
 pub trait Service: Send + Sync + 'static {
     /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for an unknown role.
-    fn verifier(&self, role: &str) -> Option<String>;
+    fn verifier(&self, role: &str) -> Option<Secret>;
     /// The database name that clients may connect to.
     fn database(&self) -> String;
     /// For ParameterStatus, for example `15.18`.

@@ -1,20 +1,22 @@
 //! Rows that nobody may look at but the release stage.
 
-/// Holds what was read of private tables. Has no Display, Serialize, Clone or Deref; Debug shows nothing.
-pub struct Sealed<T>(T);
+use zeroize::{Zeroize, Zeroizing};
 
-impl<T> Sealed<T> {
+/// Holds what was read of private tables, and overwrites it when it is dropped, opened or not. Has no Display, Serialize, Clone or Deref; Debug shows nothing.
+pub struct Sealed<T: Zeroize>(Zeroizing<T>);
+
+impl<T: Zeroize> Sealed<T> {
     pub(super) fn new(rows: T) -> Self {
-        Self(rows)
+        Self(Zeroizing::new(rows))
     }
 
     /// Opens the seal; only `release` calls this, with the charge that paid for the rows.
-    pub(crate) fn open(self, _paid: &crate::ledger::Charge) -> T {
+    pub(crate) fn open(self, _paid: &crate::ledger::Charge) -> Zeroizing<T> {
         self.0
     }
 }
 
-impl<T> std::fmt::Debug for Sealed<T> {
+impl<T: Zeroize> std::fmt::Debug for Sealed<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Sealed(..)")
     }

@@ -68,7 +68,7 @@ pub fn middle(plan: &Plan, number: usize, rows_max: u32, released: &Released) ->
 /// # Errors
 /// XX000 where the statement does not survive printing.
 pub fn middle_shape(plan: &Plan, number: usize, rows_max: u32) -> Result<String, Refusal> {
-    let empty = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
+    let empty = ReleasedTable::default();
     let middle = &plan.middles()[number];
     build(limited(middle, rows_max), plan, &middle.releases, Vec::new(), |_| Some(&empty))
 }
@@ -97,7 +97,7 @@ fn limited(middle: &Middle, rows_max: u32) -> ast::Query {
 /// # Errors
 /// XX000 where the statement does not survive printing.
 pub fn shape(plan: &Plan) -> Result<String, Refusal> {
-    let empty = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
+    let empty = ReleasedTable::default();
     let all: Vec<usize> = (0..plan.releases().len()).collect();
     let views = plan.views().iter().map(|kind| view_cte(&ViewRows { kind: *kind, rows: Vec::new() })).collect();
     build(plan.outer().clone(), plan, &all, views, |_| Some(&empty))
@@ -162,9 +162,8 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     arrays.push(array(table.keys.iter().map(|_| None), &Type::Bool));
     names.push("r".to_owned());
     for (at, uncertainty) in release.uncertainties().iter().enumerate() {
-        let known = |row: &Vec<String>| spread(release, &uncertainty.formula, row).and_then(|s| s.of(uncertainty.statistic));
-        let of = |row: &Vec<String>| known(row).map(float);
-        let values: Vec<Option<String>> = table.measures.iter().map(of).collect();
+        let known = |group: usize| spread(release, &uncertainty.formula, table, group).and_then(|s| s.of(uncertainty.statistic));
+        let values: Vec<Option<String>> = (0..table.measures.len()).map(|group| known(group).map(float)).collect();
         arrays.push(array(values.iter().map(Option::as_deref), &Type::Float8));
         names.push(uncertainty.column(at));
     }

@@ -1,10 +1,11 @@
-//! How far a released value may be from the exact one of the clipped rows: from the plan's noise and the released measures alone.
+//! How far a released value may be from the exact one of the clipped rows: from the noise that was drawn and the released measures alone.
 
 use super::estimate::Estimate;
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
 use crate::mechanism::{Mechanism, Noise, normal};
+use crate::release::{Drawn, ReleasedTable};
 use crate::resolve::{Formula, Moment, Quantifier, Spread as Kind, Statistic};
 use crate::rewrite::{Centred, Degree, Measure, Output, PartKind, ReleasePlan, Subject, measure_noise, product_step};
 
@@ -42,7 +43,7 @@ pub fn quantile_95(mechanism: Mechanism) -> f64 {
 ///
 /// Counts and sums have the noise's own standard error, what is computed of them has it by the delta method over the noise's independent draws, with quotients' intervals by Fieller
 /// 1954. A value that is chosen (a percentile, MIN, MAX) has an error of ranks, which are not released: its interval is the range that it was chosen from.
-pub fn spread(release: &ReleasePlan, formula: &Formula, measures: &[String]) -> Option<Spread> {
+pub fn spread(release: &ReleasePlan, formula: &Formula, table: &ReleasedTable, group: usize) -> Option<Spread> {
     if let Formula::Aggregate(at) = formula
         && let Some((Output::Part { part, draws, is_array: false }, _)) = release.outputs().get(*at)
         && !draws.is_empty()
@@ -50,15 +51,15 @@ pub fn spread(release: &ReleasePlan, formula: &Formula, measures: &[String]) -> 
         let Subject::Value { value: _, candidates } = &release.parts()[*part].question.subject else { return None };
         return candidates.ends().map(|(low, high)| Spread { error: None, low, high });
     }
-    let row = Row { release, measures, z: widest(release) };
+    let row = Row { release, measures: table.measures.get(group)?, drawn: table.drawn.as_ref(), group, z: widest(release, table.drawn.as_ref()) };
     let Known { estimate, is_integer: _ } = row.formula(formula)?;
     let known = Spread { error: Some(estimate.error()), low: estimate.low, high: estimate.high };
     (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
 }
 
 /// Standard errors to each side: of the noise with the heaviest tail in the release.
-fn widest(release: &ReleasePlan) -> f64 {
-    let vector = release.price().map(|price| price.mechanism);
+fn widest(release: &ReleasePlan, drawn: Option<&Drawn>) -> f64 {
+    let vector = drawn.map(Drawn::mechanism).or(release.price().map(|price| price.mechanism));
     let parts = release.parts().iter().filter_map(|part| match &part.kind {
         PartKind::Count { calibrated, weights: _, clip: _ } => calibrated.first().map(|c| match c.noise {
             Noise::Laplace { .. } => Mechanism::Laplace,
@@ -78,6 +79,9 @@ struct Known {
 struct Row<'r> {
     release: &'r ReleasePlan,
     measures: &'r [String],
+    /// The noise of these very values; without it they have the plan's.
+    drawn: Option<&'r Drawn>,
+    group: usize,
     z: f64,
 }
 
@@ -139,7 +143,12 @@ impl Row<'_> {
 
     fn measure(&self, at: usize) -> Option<Estimate> {
         let value = self.measures.get(at)?.parse().ok()?;
-        Some(Estimate::new(value, measure_noise(self.release, self.release.measures().get(at)?)?, self.z))
+        let measure = self.release.measures().get(at)?;
+        let noise = match self.drawn {
+            Some(drawn) => drawn.noise(measure, self.group),
+            None => measure_noise(self.release, measure)?,
+        };
+        Some(Estimate::new(value, noise, self.z))
     }
 
     /// A part's count: its draws come after those of the coordinates.

@@ -11,6 +11,8 @@ use crate::mechanism::Loss;
 pub struct Question {
     /// A SHA-256 digest of all that decides the values, but for the noise.
     pub digest: [u8; 32],
+    /// What it has in common with the questions that an answer to it may be summed for; `None` where there are none.
+    pub family: Option<[u8; 32]>,
     /// Grows as noise shrinks; comparable among answers of one question.
     pub accuracy: f64,
     /// What the answer costs.
@@ -55,6 +57,9 @@ pub struct Purchase {
 /// Two accuracies that differ less are one: both come from the same computation.
 const SLACK: f64 = 1e-9;
 
+/// Most answers of one family that are looked through: the newest.
+const RELATIVES_MAX: i64 = 32;
+
 /// How long a claim stands unless it is renewed: after that its process is taken for dead. In microseconds.
 pub(super) const LEASE: i64 = 15_000_000;
 
@@ -66,7 +71,7 @@ impl Books {
     }
 
     fn find_for(&mut self, role: i64, question: &Question) -> Result<Option<Stored>, Error> {
-        let Question { digest, accuracy, loss } = question;
+        let Question { digest, family: _, accuracy, loss } = question;
         let least = Value::Real(accuracy * (1.0 - SLACK));
         let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id AND holder.role = $1
                    WHERE question = $2 AND accuracy >= $3 ORDER BY accuracy DESC, id DESC LIMIT 1";
@@ -111,13 +116,21 @@ impl Books {
         rows.first().map(|row| row.blob(0).map(<[u8]>::to_vec)).transpose()
     }
 
+    /// The values of the newest answers of a family that the role holds, newest first. Those of other roles are no part of it.
+    pub(super) fn relatives(&mut self, role: &str, family: [u8; 32]) -> Result<Vec<Vec<u8>>, Error> {
+        let sql = "SELECT released FROM family JOIN answer ON answer.id = family.answer JOIN holder ON holder.answer = answer.id
+                   WHERE family.digest = $1 AND holder.role = $2 ORDER BY answer.id DESC LIMIT $3";
+        let rows = self.store.query(sql, &[blob(&family), Value::Int(self.role(role)?.id), Value::Int(RELATIVES_MAX)])?;
+        rows.iter().map(|row| row.blob(0).map(<[u8]>::to_vec)).collect()
+    }
+
     /// Keeps an answer that the role has paid for. Nobody claims its question any more.
     ///
     /// # Requires
     ///
     /// A `Write` transaction is open.
     pub(super) fn keep(&mut self, role: &str, question: &Question, released: &[u8]) -> Result<(), Error> {
-        let Question { digest, accuracy, loss } = question;
+        let Question { digest, family, accuracy, loss } = question;
         let (role, now) = (self.role(role)?.id, self.clock.now());
         let [epsilon, rho, mu_squared, delta] = columns(loss);
         let sql = "INSERT INTO answer (id, question, accuracy, microseconds, epsilon, rho, mu_squared, delta, released)
@@ -125,6 +138,9 @@ impl Books {
         let made =
             self.store.query(sql, &[blob(digest), Value::Real(*accuracy), Value::Int(now), epsilon, rho, mu_squared, delta, blob(released)])?;
         let answer = AnswerId(first(&made)?.int(0)?);
+        if let Some(family) = family {
+            self.store.query("INSERT INTO family (answer, digest) VALUES ($1, $2)", &[Value::Int(answer.0), blob(family)])?;
+        }
         self.release(&[*digest])?;
         self.hold(role, answer)
     }

@@ -7,7 +7,8 @@
 //! The rules stand in `books` and what it calls, once; a [`Store`] is a file of SQLite, for one machine, or a schema of PostgreSQL, for many proxies.
 //!
 //! Stored of a debit: role, time, the four components of the loss, a digest of the plan. Never SQL, never a literal. Stored of an answer: a digest of its question,
-//! who has paid for it, and the released values, which are what those roles were shown. Of every statement: who, when, its digest, what became of it.
+//! who has paid for it, and the released values: what those roles were shown, and the noisy sums that it was
+//! computed of. Of every statement: who, when, its digest, what became of it.
 //!
 //! What the ledger cannot defend against is whoever may replace it: a restored older copy is a whole ledger in which less was spent.
 
@@ -223,6 +224,16 @@ impl Ledger {
     pub async fn held(&self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
         let role = self.known(role)?;
         self.worker.call(Access::Read, move |books| books.held(&role, answer)).await
+    }
+
+    /// The values of the newest answers of a family that the role holds, newest first: what it has paid for and may make more of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn relatives(&self, role: &str, family: [u8; 32]) -> Result<Vec<Vec<u8>>, Error> {
+        let role = self.known(role)?;
+        self.worker.call(Access::Read, move |books| books.relatives(&role, family)).await
     }
 
     /// Keeps released values, durably, as an answer that the role has paid for.

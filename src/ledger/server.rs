@@ -61,7 +61,8 @@ impl Server {
         let mut server = Self { runtime, config, session: None, writing: None };
         server.reconnect()?;
         server.make_if_missing(absent)?;
-        server.structure()?;
+        server.raise()?;
+        server.structure(schema::FORMAT)?;
         verify::sums(&mut server, "the ledger's schema pgveil_ledger", schema::FORMAT)?;
         Ok(server)
     }
@@ -123,7 +124,7 @@ impl Server {
         }
         // One maker at a time; the number is that of ledgers.
         let locked = self.script(&format!("BEGIN; SELECT pg_advisory_xact_lock(7379450921); {there}"))?;
-        let made = if locked.as_deref() == Some("1") { Ok(None) } else { self.script(&format!("CREATE SCHEMA {name};{}", schema::TABLES)) };
+        let made = if locked.as_deref() == Some("1") { Ok(None) } else { self.script(&format!("CREATE SCHEMA {name};{}", schema::whole())) };
         match made {
             Ok(_) => self.script("COMMIT").map(drop),
             Err(error) => {
@@ -133,23 +134,41 @@ impl Server {
         }
     }
 
-    fn structure(&mut self) -> Result<(), Error> {
+    /// Brings a whole schema of an older format to this one: tables are added, nothing else is touched.
+    fn raise(&mut self) -> Result<(), Error> {
+        let found = self.format()?;
+        if !schema::is_older(found) {
+            return Ok(());
+        }
+        self.structure(found)?;
+        self.begin(Access::Write)?;
+        // Another process may have done it since, until the lock was had.
+        let raised = self.format().and_then(|found| if schema::is_older(found) { self.script(&schema::since(found)).map(drop) } else { Ok(()) });
+        self.end(raised)
+    }
+
+    /// The format of the schema that is there.
+    fn format(&mut self) -> Result<i64, Error> {
         let ledger = format!("schema {} of the ledger's database", schema::NAME);
         let version = self.script("SELECT count(*) FROM pg_class WHERE relname = 'format' AND relnamespace = 'pgveil_ledger'::regnamespace")?;
         if version.as_deref() != Some("1") {
             return Err(Error::Foreign { ledger, reason: "it has no format".to_owned() });
         }
         match self.script("SELECT version FROM format")?.and_then(|version| version.parse::<i64>().ok()) {
-            Some(schema::FORMAT) => {}
-            Some(found) if found > schema::FORMAT => return Err(Error::Newer { ledger, found, known: schema::FORMAT }),
-            Some(_) | None => return Err(Error::Foreign { ledger, reason: "it has no format version".to_owned() }),
+            Some(found) if found == schema::FORMAT || schema::is_older(found) => Ok(found),
+            Some(found) if found > schema::FORMAT => Err(Error::Newer { ledger, found, known: schema::FORMAT }),
+            Some(_) | None => Err(Error::Foreign { ledger, reason: "it has no format version".to_owned() }),
         }
+    }
+
+    fn structure(&mut self, format: i64) -> Result<(), Error> {
+        let ledger = format!("schema {} of the ledger's database", schema::NAME);
         self.begin(Access::Read)?;
         let found = self.query(schema::FOUND, &[]);
         self.end(found.as_ref().map(|_| ()).map_err(Clone::clone))?;
         let mut lines = found?.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
         lines.sort_unstable();
-        if lines != schema::expected() {
+        if lines != schema::expected(format) {
             return Err(Error::Damaged { ledger, reason: "its tables are not those of a ledger".to_owned() });
         }
         Ok(())

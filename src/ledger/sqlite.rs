@@ -74,7 +74,7 @@ impl Sqlite {
             if found >= schema::FORMAT {
                 return Ok(());
             }
-            self.connection.execute_batch(&format!("{}{}", schema::since_format(found), schema::FIRST_PERIODS))?;
+            self.connection.execute_batch(&schema::since_format(found))?;
             Ok(self.connection.pragma_update(None, "user_version", schema::FORMAT)?)
         });
         self.end(raised)

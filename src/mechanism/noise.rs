@@ -7,7 +7,7 @@ use super::samplers::{SampleError, discrete_laplace, rounded_gaussian};
 /// A law of noise on the integers; the unit is one step of the lattice that the noised integer lives on.
 ///
 /// Carries no guarantee by itself: [`super::gaussian`] and [`super::laplace`] pair it with the bound that it hides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Noise {
     /// Discrete Laplace, P(x) proportional to exp(-|x| / scale). 1 <= scale < 2^60.
     Laplace { scale: u64 },

@@ -11,16 +11,16 @@ use std::time::Duration;
 use super::error::{Findings, Place, PolicyError};
 use super::tree::{self, Node};
 use super::walk::{self, Environment, Fields};
-use super::{Limits, Previews, Privacy, Role};
+use super::{Limits, Previews, Privacy, Role, Secret};
 
 /// A policy file that is whole in itself; `check` compares it with the database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct File {
     /// The name that messages show.
     pub name: String,
-    pub database_url: Option<String>,
-    pub ledger_url: Option<String>,
-    pub shadow_url: Option<String>,
+    pub database_url: Option<Secret>,
+    pub ledger_url: Option<Secret>,
+    pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     pub tables: Vec<TableEntry>,
@@ -96,7 +96,7 @@ fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
 }
 
 /// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.
-fn url(node: &Node, what: &str, schemes: &[&str], environment: Environment<'_>, findings: &mut Findings) -> Option<String> {
+fn url(node: &Node, what: &str, schemes: &[&str], environment: Environment<'_>, findings: &mut Findings) -> Option<Secret> {
     let mut fields = Fields::open(node, what, findings)?;
     if what == "database" {
         fields.not_offered("public_url", "public tables above limits.mirror_rows cannot be used beside released values", findings);
@@ -108,7 +108,7 @@ fn url(node: &Node, what: &str, schemes: &[&str], environment: Environment<'_>, 
         findings.error(url.place, format!("{what}.url must start with {}", schemes.join(" or ")));
         return None;
     }
-    Some(url.value)
+    Some(Secret::from(url.value))
 }
 
 /// A limit that is never met.

@@ -6,6 +6,7 @@ mod error;
 mod file;
 mod scalar;
 mod search;
+mod secret;
 mod tree;
 mod version;
 mod views;
@@ -17,6 +18,7 @@ pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 pub use search::{Finding, ROWS_MAX, Search, Sought};
+pub use secret::Secret;
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
@@ -74,7 +76,7 @@ pub struct Privacy {
 pub struct Role {
     pub name: String,
     /// `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
-    pub verifier: String,
+    pub verifier: Secret,
     pub certificate: Certificate,
     pub budget: Budget,
     pub renew: Renew,
@@ -117,7 +119,7 @@ pub struct Bounds {
 }
 
 /// A constant of a column's type.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Scalar {
     Bool(bool),
     Int(i64),
@@ -149,6 +151,9 @@ pub struct Column {
     pub bounds: Option<Bounds>,
     /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in the order they are shown.
     pub domain: Option<Vec<Scalar>>,
+    /// No other value occurs in the list's column, but NULL: by its type, by a foreign key, or because the owner says so. Chooses what a finer answer may be summed
+    /// for; values outside the list are left out of groups all the same.
+    pub is_complete: bool,
     /// The least and the greatest value of a public table's column: chooses clips, lists nothing.
     pub extent: Option<Bounds>,
 }
@@ -227,9 +232,9 @@ pub struct Limits {
 pub struct Policy {
     /// Digest of the policy's meaning; changes whenever an answer could.
     pub version: String,
-    pub database_url: Option<String>,
-    pub ledger_url: Option<String>,
-    pub shadow_url: Option<String>,
+    pub database_url: Option<Secret>,
+    pub ledger_url: Option<Secret>,
+    pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
     pub tables: Vec<Table>,

@@ -66,7 +66,7 @@ fn table(table: &Table, text: &mut String) {
 }
 
 fn column(column: &Column, text: &mut String) {
-    let Column { name, data_type, declared: _, not_null, deterministic_collation, bounds, domain, extent } = column;
+    let Column { name, data_type, declared: _, not_null, deterministic_collation, bounds, domain, is_complete, extent } = column;
     line(text, format_args!("column {name:?} {:?} {not_null} {deterministic_collation}", data_type.to_string()));
     if let Some(Bounds { lower, upper }) = bounds {
         line(text, format_args!("bounds {} {}", scalar(lower), scalar(upper)));
@@ -79,6 +79,9 @@ fn column(column: &Column, text: &mut String) {
     }
     if let Some(domain) = domain {
         line(text, format_args!("values {}", domain.len()));
+    }
+    if *is_complete {
+        line(text, format_args!("complete"));
     }
 }
 

@@ -64,11 +64,14 @@ impl std::fmt::Display for TargetErrors {
     }
 }
 
-/// Whether the same question gets the same released answer, free of charge.
+/// What a released answer that the role has paid for serves, free of charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reuse {
+    /// The same question, and coarser ones that are sums of its groups.
     #[default]
     On,
+    /// The same question alone.
+    Exact,
     /// Each answer is made, and paid, anew.
     Off,
 }
@@ -113,7 +116,11 @@ pub const WISHES: [Wish; 7] = [
         default: "",
         description: "The wanted standard error, absolute (10) or of the most that one row can add (50%), or a list of one for each aggregate; the cost follows.",
     },
-    Wish { name: "pgveil.reuse", default: "on", description: "Whether the same question gets the same answer, free of charge." },
+    Wish {
+        name: "pgveil.reuse",
+        default: "on",
+        description: "What answers serve again, free of charge: on (the same question, and coarser ones), exact (the same question), off.",
+    },
     Wish { name: "pgveil.keys", default: "auto", description: "How values of group keys may become known: auto, domain or threshold." },
     Wish { name: "pgveil.max_groups_per_unit", default: "", description: "Most groups that one unit is counted in; may only narrow the policy's." },
     Wish { name: "pgveil.max_rows_per_unit", default: "", description: "Most rows that one unit is counted with; may only narrow the policy's." },
@@ -130,7 +137,7 @@ impl Wishes {
         match name {
             "pgveil.epsilon" => self.epsilon = optional(text, |t| positive(name, t, "0.5"))?,
             "pgveil.target_error" => self.target_error = optional(text, |t| targets(name, t))?,
-            "pgveil.reuse" => self.reuse = choice(name, text, &[("on", Reuse::On), ("off", Reuse::Off)])?,
+            "pgveil.reuse" => self.reuse = choice(name, text, &[("on", Reuse::On), ("exact", Reuse::Exact), ("off", Reuse::Off)])?,
             "pgveil.keys" => {
                 let words = [("auto", KeyChoice::Auto), ("domain", KeyChoice::Domain), ("threshold", KeyChoice::Threshold)];
                 self.keys = choice(name, text, &words)?;
@@ -154,6 +161,7 @@ impl Wishes {
             "pgveil.target_error" => self.target_error.map_or(String::new(), |targets| targets.to_string()),
             "pgveil.reuse" => match self.reuse {
                 Reuse::On => "on".to_owned(),
+                Reuse::Exact => "exact".to_owned(),
                 Reuse::Off => "off".to_owned(),
             },
             "pgveil.keys" => match self.keys {
@@ -272,6 +280,7 @@ mod tests {
             ("pgveil.target_error", "1e2", "100"),
             ("pgveil.target_error", "10,1 %, 2.50", "10, 1%, 2.5"),
             ("pgveil.target_error", "50 %", "50%"),
+            ("pgveil.reuse", "Exact", "exact"),
             ("pgveil.reuse", "FALSE", "off"),
             ("pgveil.keys", "Threshold", "threshold"),
             ("pgveil.max_groups_per_unit", "3", "3"),

@@ -1,6 +1,6 @@
 //! A private directory under /tmp with a watchdog that removes it when this process lets go of it, however that happens.
 
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -94,9 +94,7 @@ fn make(user: Option<User>) -> Result<PathBuf, Error> {
 
 /// `initdb` refuses root: then an unprivileged user of this machine takes over. `None` where we are not root.
 pub fn unprivileged() -> Result<Option<User>, Error> {
-    // The owner of our own /proc entry is our effective user; without /proc we are taken for an ordinary user, and initdb itself refuses root.
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
-    if !is_root {
+    if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     let passwd = std::fs::read_to_string("/etc/passwd").map_err(|source| Error::Io { doing: "reading /etc/passwd", source })?;

@@ -8,9 +8,8 @@ use crate::catalog::Type;
 use crate::mechanism::Calibrated;
 use crate::rewrite::{Count, Degree, Measure, Output, ReleasePlan, Step, measure_deviation};
 
-/// The measures of one group, as decimal text.
-pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]) -> Vec<String> {
-    let of = |coordinate: usize| Rational { numerator: BigInt::from(noisy[coordinate]), denominator: power_of_two(calibrated[coordinate].refine) };
+/// The measures of one group, as decimal text, of its noisy coordinates in units of their base lattices.
+pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<String> {
     release
         .measures()
         .iter()
@@ -43,7 +42,7 @@ pub fn measures(release: &ReleasePlan, calibrated: &[Calibrated], noisy: &[i128]
 
 /// The columns of unlike values from their noisy integers.
 pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<String>> {
-    let of = |at: usize| noisy.get(at).map(|(value, c)| Rational { numerator: BigInt::from(*value), denominator: power_of_two(c.refine) });
+    let of = |at: usize| noisy.get(at).map(|(value, c)| Rational::binary(BigInt::from(*value), c.refine));
     let deviation = |at: usize| noisy.get(at).map_or(0.0, |(_, c)| c.noise.standard_deviation() / 2f64.powi(c.refine as i32));
     let count = of(0)?;
     let count = round_div(&count.numerator, &count.denominator);
@@ -99,13 +98,19 @@ fn below_noise(digits: f64, deviation: f64) -> u32 {
     (digits - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
 }
 
-struct Rational {
+/// A fraction; the denominator is positive.
+pub struct Rational {
     numerator: BigInt,
     denominator: BigInt,
 }
 
 impl Rational {
-    fn add(&self, other: &Self) -> Self {
+    /// An integer in units of 2^-halvings.
+    pub fn binary(numerator: BigInt, halvings: u32) -> Self {
+        Self { numerator, denominator: power_of_two(halvings) }
+    }
+
+    pub fn add(&self, other: &Self) -> Self {
         Self {
             numerator: &self.numerator * &other.denominator + &other.numerator * &self.denominator,
             denominator: &self.denominator * &other.denominator,

@@ -1,10 +1,15 @@
 //! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then thresholds. The only opener of sealed rows.
 
+mod coarser;
 mod decode;
+mod drawn;
 mod halving;
 mod parts;
 
 use std::collections::HashMap;
+
+use num_bigint::BigInt;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::analyze::{Axis, KeyRule, Tuples, axes};
 use crate::catalog::Type;
@@ -13,6 +18,12 @@ use crate::ledger::{Charge, Fingerprint};
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
 use crate::rewrite::{Part, Plan, ReleasePlan, key_text};
+
+pub use coarser::{Coarser, coarser};
+pub use drawn::Drawn;
+
+use coarser::Grain;
+use decode::Rational;
 
 /// Released values: what middle queries and the outer query may read. Filled here alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +41,11 @@ impl Released {
     pub fn before(plan: &Plan) -> Self {
         let known = |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));
         Self { tables: plan.releases().iter().map(known).collect() }
+    }
+
+    /// Takes what is made of a finer answer that the asker holds.
+    pub fn take(&mut self, release: usize, made: Coarser) {
+        self.tables[release] = Some(made.table);
     }
 
     /// Takes an answer that the asker holds.
@@ -53,11 +69,19 @@ impl Released {
 /// A group's keys, as the statement printed them.
 type Key = Vec<Option<String>>;
 
+/// A group with the exact integers of its coordinates.
+type Group = (Key, Zeroizing<Vec<i128>>);
+
 /// The groups of one release: keys and measures (then the parts' columns) as PostgreSQL would print them.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ReleasedTable {
     pub keys: Vec<Vec<Option<String>>>,
     pub measures: Vec<Vec<String>>,
+    /// The noise of the measures; `None` in answers of older versions, and where there are none.
+    #[serde(default)]
+    pub drawn: Option<Drawn>,
+    #[serde(default)]
+    grain: Option<Grain>,
 }
 
 impl ReleasedTable {
@@ -131,7 +155,7 @@ impl<'p> Releasing<'p> {
         if !self.part.contains(release) {
             return Err(Error::Mismatch);
         }
-        let table = noised(plan, rows.open(&self.paid), sampler)?;
+        let table = noised(plan, &rows.open(&self.paid), sampler)?;
         self.released.tables[release] = Some(table);
         Ok(())
     }
@@ -141,21 +165,25 @@ impl<'p> Releasing<'p> {
 fn listed(release: &ReleasePlan) -> ReleasedTable {
     let keys = cells(release);
     let measures = vec![Vec::new(); keys.len()];
-    ReleasedTable { keys, measures }
+    ReleasedTable { keys, measures, ..ReleasedTable::default() }
 }
 
-fn noised(release: &ReleasePlan, rows: Vec<Rows>, sampler: &mut dyn Sampler) -> Result<ReleasedTable, Error> {
+/// What was read stays in `rows`, which are overwritten after this; of what is made of them here, only the keys that are shown are left.
+fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Result<ReleasedTable, Error> {
     if rows.len() != release.statements().len() {
         return Err(Error::Mismatch);
     }
-    let mut rows = rows.into_iter();
-    let vector = release.price().map_or_else(Vec::new, |_| rows.next().unwrap_or_default());
+    let (vector, rows) = match (release.price(), rows.split_first()) {
+        (Some(_), Some((vector, rows))) => (vector.as_slice(), rows),
+        (None, _) | (Some(_), None) => (&[][..], rows),
+    };
     let key_count = release.key_columns();
     let parts: Vec<parts::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| parts::Groups::new(part, rows, key_count)).collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
-    let mut table = ReleasedTable { keys: Vec::new(), measures: Vec::new() };
-    for (key, values) in groups(release, vector, calibrated) {
+    let mut table = ReleasedTable { drawn: release.price().map(Drawn::of), ..ReleasedTable::default() };
+    let mut sums = Vec::new();
+    for (mut key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
         for (value, calibrated) in values.iter().zip(calibrated) {
             noisy.push(value.saturating_add(sampler.sample(&calibrated.noise)?));
@@ -163,34 +191,39 @@ fn noised(release: &ReleasePlan, rows: Vec<Rows>, sampler: &mut dyn Sampler) -> 
         let listed = is_listed(release, &key);
         let passes = listed || threshold.is_some_and(|(coordinate, pass_at)| noisy.get(coordinate).is_some_and(|v| *v >= pass_at));
         if passes {
-            let mut measures = decode::measures(release, calibrated, &noisy);
+            let of = |coordinate: usize| Rational::binary(BigInt::from(noisy[coordinate]), calibrated[coordinate].refine);
+            let mut measures = decode::measures(release, of);
             for part in &parts {
                 measures.extend(part.columns(&key, sampler)?);
             }
             table.measures.push(measures);
             table.keys.push(key);
+            sums.push(noisy);
+        } else {
+            key.zeroize();
         }
     }
+    table.grain = Grain::of(release, &sums);
     Ok(table)
 }
 
 /// Groups that may be shown, with the exact integers of their coordinates: of each grouping set all cells of its listed domains, else those that the statement
 /// found.
-fn groups(release: &ReleasePlan, vector: Rows, calibrated: &[Calibrated]) -> Vec<(Key, Vec<i128>)> {
-    let mut found: HashMap<Key, Vec<i128>> = HashMap::new();
-    for mut row in vector {
-        let values = row.split_off(release.key_columns().min(row.len()));
-        let values = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
-        found.insert(row, values);
+fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> Vec<Group> {
+    let mut found: HashMap<Key, Zeroizing<Vec<i128>>> = HashMap::new();
+    for row in vector {
+        let (key, values) = row.split_at(release.key_columns().min(row.len()));
+        let values: Vec<i128> = values.iter().zip(calibrated).map(|(v, c)| refined(v.as_deref(), c, release.is_refined())).collect();
+        found.insert(key.to_vec(), Zeroizing::new(values));
     }
-    let mut groups: Vec<(Key, Vec<i128>)> = cells(release)
+    let mut groups: Vec<Group> = cells(release)
         .into_iter()
         .map(|cell| {
-            let values = found.remove(&cell).unwrap_or_else(|| vec![0; calibrated.len()]);
+            let values = found.remove(&cell).unwrap_or_else(|| Zeroizing::new(vec![0; calibrated.len()]));
             (cell, values)
         })
         .collect();
-    let mut others: Vec<(Key, Vec<i128>)> = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
+    let mut others: Vec<Group> = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
     sort(&mut others, release);
     groups.extend(others);
     groups
@@ -259,7 +292,7 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
 }
 
 /// By grouping set and key, so that the order says nothing of the data: listed values in their order, numbers by value, texts by their bytes, NULL last.
-fn sort(groups: &mut [(Key, Vec<i128>)], release: &ReleasePlan) {
+fn sort(groups: &mut [Group], release: &ReleasePlan) {
     let numbered = release.key_columns() - release.keys().len();
     let rank = |text: &Option<String>, (data_type, rule): &(Type, KeyRule)| -> (u8, f64, String) {
         let Some(text) = text else { return (1, 0.0, String::new()) };

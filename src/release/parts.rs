@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use num_bigint::BigUint;
+use zeroize::Zeroize;
 
 use super::halving::Values;
 use super::{Error, Key, decode, refined};
@@ -22,16 +23,16 @@ pub enum Groups<'p> {
 
 impl<'p> Groups<'p> {
     /// Reads rows of `key_count` keys each. Candidates that are none are left out.
-    pub fn new(part: &'p PartPlan, rows: Rows, key_count: usize) -> Self {
-        let split = |mut row: Key| {
-            let rest = row.split_off(key_count.min(row.len()));
-            (row, rest)
+    pub fn new(part: &'p PartPlan, rows: &Rows, key_count: usize) -> Self {
+        let split = |row: &Key| {
+            let (key, rest) = row.split_at(key_count.min(row.len()));
+            (key.to_vec(), rest.to_vec())
         };
         match &part.question.subject {
-            Subject::Distinct { .. } => Self::Counts { part, counts: rows.into_iter().map(split).collect() },
+            Subject::Distinct { .. } => Self::Counts { part, counts: rows.iter().map(split).collect() },
             Subject::Value { value: _, candidates } => {
                 let mut weights: HashMap<Key, BTreeMap<u64, u128>> = HashMap::new();
-                for (key, rest) in rows.into_iter().map(split) {
+                for (key, mut rest) in rows.iter().map(split) {
                     if let [Some(candidate), Some(weight)] = rest.as_slice()
                         && let Some(position) = candidates.position(candidate)
                     {
@@ -39,6 +40,7 @@ impl<'p> Groups<'p> {
                         let known = weights.entry(key).or_default().entry(position).or_default();
                         *known = known.saturating_add(weight).min(WEIGHT_MAX);
                     }
+                    rest.zeroize();
                 }
                 Self::Weights { part, weights }
             }
@@ -85,6 +87,21 @@ impl<'p> Groups<'p> {
                     });
                 }
                 Ok(chosen)
+            }
+        }
+    }
+}
+
+/// Exact numbers and keys that are shown to nobody.
+impl Drop for Groups<'_> {
+    fn drop(&mut self) {
+        match self {
+            Self::Counts { part: _, counts } => counts.drain().for_each(|mut row| row.zeroize()),
+            Self::Weights { part: _, weights } => {
+                for (mut key, mut weights) in weights.drain() {
+                    key.zeroize();
+                    weights.values_mut().for_each(Zeroize::zeroize);
+                }
             }
         }
     }

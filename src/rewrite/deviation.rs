@@ -7,11 +7,18 @@ use super::{Lattice, ReleasePlan};
 pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> {
     let price = plan.price()?;
     let mut noise = vec![0.0; price.calibrated.len()];
-    let mut add = |coordinate: usize, factor: f64| {
+    for (coordinate, factor) in measure_terms(measure) {
         if let (Some(sum), Some(calibrated)) = (noise.get_mut(coordinate), price.calibrated.get(coordinate)) {
             *sum += factor * calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
         }
-    };
+    }
+    Some(noise)
+}
+
+/// How many times each coordinate, in units of its base lattice, is in a measure.
+pub fn measure_terms(measure: &Measure) -> Vec<(usize, f64)> {
+    let mut terms = Vec::new();
+    let mut add = |coordinate: usize, factor: f64| terms.push((coordinate, factor));
     match measure {
         Measure::Count(count) => counted(count, 1.0, &mut add),
         Measure::Sum { values, count: Some(count), lattice } => {
@@ -27,7 +34,7 @@ pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> 
         }
         Measure::Products { products, y, x } => add(*products, product_step(y, x)),
     }
-    Some(noise)
+    terms
 }
 
 /// A number of rows, `factor` times.

@@ -80,7 +80,7 @@ fn domain_condition(
 }
 
 /// Scanned columns behind an expression, computed ones followed to their definitions.
-fn inlined_columns<'c>(release: &AnalyzedRelease, columns: &'c [ColumnInfo], expr: &Expr) -> Vec<&'c ColumnInfo> {
+pub(super) fn inlined_columns<'c>(release: &AnalyzedRelease, columns: &'c [ColumnInfo], expr: &Expr) -> Vec<&'c ColumnInfo> {
     expr.columns()
         .into_iter()
         .flat_map(|id| match release.computed.iter().find(|(computed, _)| *computed == id) {

@@ -93,7 +93,7 @@ impl Levels<'_> {
     }
 
     /// Level 1: what one unit adds to one group.
-    fn partial(&self, coordinate: &Partial, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    pub(super) fn partial(&self, coordinate: &Partial, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
         let rows = |mask: &Mask| -> Result<ast::Expr, Refusal> {
             let mut conditions = Vec::new();
             if let Some(filter) = &mask.filter {

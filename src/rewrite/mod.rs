@@ -9,6 +9,7 @@ mod curve;
 mod describe;
 mod deviation;
 mod expression;
+mod family;
 mod grammar;
 mod grid;
 mod ground;
@@ -35,7 +36,8 @@ use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
 pub use describe::{CAUTION, Facts, Summed, part_noise};
-pub use deviation::{measure_deviation, measure_noise, product_step};
+pub use deviation::{measure_deviation, measure_noise, measure_terms, product_step};
+pub use family::{Family, Grouping, Total};
 pub use grid::Candidates;
 pub use ground::key_text;
 pub use lattice::{Lattice, Step};
@@ -141,6 +143,8 @@ pub struct ReleasePlan {
     parts: Vec<PartPlan>,
     /// Digest of all that decides the released values but the vector's noise and the constants' values.
     question: [u8; 32],
+    /// `None` where groups are nobody's sums.
+    family: Option<Family>,
     /// Catalog digests the plan relied on: (oid, schema, name, fingerprint).
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
@@ -222,6 +226,11 @@ impl ReleasePlan {
     /// Two releases of one question differ in noise alone, where their constants are the same.
     pub fn question(&self) -> [u8; 32] {
         self.question
+    }
+
+    /// What it shares with questions that are answered by sums of its groups, or it by theirs.
+    pub fn family(&self) -> Option<&Family> {
+        self.family.as_ref()
     }
 
     pub fn relied_on(&self) -> &[(u32, String, String, String)] {
@@ -320,6 +329,7 @@ fn rewrite_release(
         price: None,
         parts: Vec::new(),
         question: [0; 32],
+        family: None,
         relied_on,
         description: Vec::new(),
         facts: Facts::default(),
@@ -338,6 +348,7 @@ fn rewrite_release(
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan)?;
+        plan.family = family::family(&emission, &plan, terms)?;
     }
     plan.constants = emission.constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
@@ -360,19 +371,7 @@ impl Emission<'_> {
     }
 
     fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<ast::Query, Refusal> {
-        let levels = levels::Levels {
-            release: self.release,
-            policy: self.policy,
-            columns: self.analyzed.columns(),
-            coordinates,
-            weights: &price.weights,
-            clip: &bounding.clip,
-            refine: &bounding.refine,
-            mechanism: bounding.mechanism,
-            groups_per_unit: price.groups_per_unit,
-            within_clip: price.within_clip,
-        };
-        let mut statement = levels.statement(self.flat()?)?;
+        let mut statement = self.levels(coordinates, price, bounding).statement(self.flat()?)?;
         self.constants = constants::numbered(&mut statement, std::mem::take(&mut self.constants));
         Ok(statement)
     }

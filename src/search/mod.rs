@@ -161,7 +161,7 @@ impl Maker<'_> {
         let plan = self.plan(search).await?;
         let [release] = plan.releases() else { return Err(Error::Refused(Refusal::unsupported("this search"))) };
         let (Some(loss), Some(price)) = (release.loss(), release.price()) else { return Err(Error::Refused(Refusal::unsupported("this search"))) };
-        let kept_as = ledger::Question { digest: question.digest(), accuracy: price.accuracy, loss };
+        let kept_as = ledger::Question { digest: question.digest(), accuracy: price.accuracy, loss, family: None };
         // A search that is made again waits for nobody: what there is does not answer it.
         let claimed = if self.ledger.found(question.digest()).await?.is_some() { Vec::new() } else { vec![kept_as] };
         let part = plan.part(|_| true);

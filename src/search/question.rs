@@ -191,7 +191,8 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
     let tables = policy.tables.iter().filter_map(|table| {
         let columns = read.get(&(table.schema.as_str(), table.name.as_str()))?;
         let kept = table.columns.iter().filter(|column| columns.contains(&column.name.as_str()));
-        let columns: Vec<Column> = kept.map(|column| Column { bounds: None, domain: None, extent: None, ..column.clone() }).collect();
+        let columns: Vec<Column> =
+            kept.map(|column| Column { bounds: None, domain: None, is_complete: false, extent: None, ..column.clone() }).collect();
         let protection = match &table.protection {
             Protection::Public => Protection::Public,
             Protection::Private(unit) => Protection::Private(Unit { rows_per_unit: ROWS_MAX, ..unit.clone() }),

@@ -46,14 +46,7 @@ pub fn local_options(options: &ShadowOptions) -> postgres::Options {
 }
 
 pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> Result<Built, ShadowError> {
-    let builtin = admin
-        .query(
-            "SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace",
-            &[],
-        )
-        .await?;
-    let builtin = builtin.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
-    let schema = ddl::schema(policy, &builtin);
+    let schema = ddl::schema(policy, &builtin(admin).await?);
     let mut warnings = schema.warnings;
     warnings.extend(other_major(admin, options).await?);
     admin.execute("SELECT pg_catalog.pg_advisory_lock($1)", &[&BUILD_LOCK]).await?;
@@ -88,6 +81,13 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     Ok(Built { tables, public_keys, warnings, sizes, is_superuser, roles, version })
 }
 
+/// The names of pg_catalog's types, by OID.
+pub async fn builtin(admin: &Client) -> Result<HashMap<u32, String>, tokio_postgres::Error> {
+    let types =
+        "SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace";
+    admin.query(types, &[]).await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
 /// `15.18 (Debian 15.18-0+deb12u1)` → `15.18`.
 fn short(version: &str) -> String {
     version.split(' ').next().unwrap_or_default().to_owned()
@@ -116,7 +116,7 @@ async fn guard(admin: &Client) -> Result<Option<String>, ShadowError> {
     Err(ShadowError::Failed(format!("shadow_url names a database of {objects} relations and functions that pgveil did not make; name an empty one")))
 }
 
-async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) -> Result<(), ShadowError> {
+pub async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) -> Result<(), ShadowError> {
     let database: String = admin.query_one("SELECT pg_catalog.current_database()::text", &[]).await?.try_get(0)?;
     let schemas = "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'";
     let mut batch = vec!["BEGIN".to_owned()];

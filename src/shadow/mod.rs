@@ -11,6 +11,7 @@ mod mirror;
 mod pool;
 mod rows;
 mod settings;
+mod twin;
 mod typing;
 
 use std::collections::{HashMap, HashSet};
@@ -18,13 +19,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::policy::Policy;
+use crate::policy::{Policy, Secret};
 use crate::postgres::{self, Engine, LocalPostgres, connect};
 use crate::refusal::Refusal;
+pub use ddl::{identifier, list, literal, qualified};
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
 pub use mirror::Mirrored;
 pub use rows::{BYTES_MAX, ROWS_MAX};
+pub use twin::twin;
 
 /// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters and 1,664 columns.
 const VALUES_MAX: usize = 1_000;
@@ -49,7 +52,7 @@ pub enum ShadowError {
 #[derive(Debug, Clone)]
 pub enum ShadowSource {
     /// A second server that the operator names. Its database must be empty or an earlier shadow; it is rebuilt.
-    Url(String),
+    Url(Secret),
     /// A throw-away server of our own, the best this machine offers.
     Local,
     /// A throw-away server of this kind.
@@ -105,7 +108,7 @@ impl Shadow {
         };
         let (admin, engine) = match (&local, &options.source) {
             (Some(local), _) => (local.config(), local.engine()),
-            (None, ShadowSource::Url(url)) => (url.parse().map_err(postgres::Error::from)?, Engine::Native),
+            (None, ShadowSource::Url(url)) => (url.expose().parse().map_err(postgres::Error::from)?, Engine::Native),
             (None, ShadowSource::Local | ShadowSource::LocalEngine(_)) => return Err(ShadowError::Failed("no local server".to_owned())),
         };
         let connected = connect(&admin).await?;
@@ -287,10 +290,17 @@ impl Shadow {
         formats: &[Format],
     ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;
+        // A statement that was described was prepared, so it is one, and has these columns.
+        let is_known = self.cache.find(&typing::Key::new(&preamble, sql, &[])).is_some_and(|known| known == *columns_expected);
+        let is_text = formats.iter().all(|format| *format == Format::Text);
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
-            let outcome = rows::run(lease.client(), sql, columns_expected, formats).await;
+            let outcome = if is_known && is_text {
+                rows::text(lease.client(), sql).await
+            } else {
+                rows::run(lease.client(), sql, columns_expected, formats).await
+            };
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
             }

@@ -13,6 +13,7 @@ use sha2::Sha256;
 use super::channel::Channel;
 use super::message::Body;
 use super::stop::Stop;
+use crate::policy::Secret;
 use crate::refusal::Refusal;
 
 const ITERATIONS: usize = 4096;
@@ -80,7 +81,7 @@ impl Decoy {
 pub(super) async fn authenticate(
     channel: &mut Channel,
     role: &str,
-    stored: Option<String>,
+    stored: Option<Secret>,
     decoy: &Decoy,
     certificate_pem: Option<&str>,
 ) -> Result<(), Stop> {
@@ -99,7 +100,7 @@ pub(super) async fn authenticate(
     if first.starts_with(b"p=") != (mechanism == PLUS) {
         return Err(malformed());
     }
-    let known = stored.as_deref().map(parse_verifier);
+    let known = stored.as_ref().map(|verifier| parse_verifier(verifier.expose()));
     if matches!(known, Some(None)) {
         tracing::error!(role, "the role's verifier is malformed");
     }

@@ -4,7 +4,7 @@ mod fuzz;
 mod known;
 mod operators;
 pub mod paths;
-mod replay;
+pub mod replay;
 
 use pgveil::engine::{Asker, Format, Service};
 use pgveil::error::Error;

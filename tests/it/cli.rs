@@ -151,7 +151,7 @@ fn a_password_becomes_a_verifier_that_a_policy_takes() {
     let file = pgveil::policy::File::parse("p.yaml", &changed, |name| {
         Some(if name == "DATABASE_URL" { "postgresql://h/d".to_owned() } else { "sqlite:///tmp/x.db".to_owned() })
     });
-    assert_eq!(file.unwrap().roles[0].verifier, verifier);
+    assert_eq!(file.unwrap().roles[0].verifier.expose(), verifier);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod cause;
 mod outcome;
-mod texts;
+pub mod texts;
 mod tpch;
 
 use std::path::Path;

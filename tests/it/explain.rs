@@ -40,7 +40,8 @@ async fn explain_json_has_its_keys() {
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     let plan = &document[0];
     let keys: Vec<&str> = plan.as_object().unwrap().keys().map(String::as_str).collect();
-    let wanted = ["releases", "middle_queries", "outer_query", "public", "settings", "cost", "cost_text", "budget_left", "budget_left_after"];
+    let wanted = ["releases", "middle_queries", "outer_query", "public", "settings", "cost", "cost_text", "cost_now", "reuse", "budget_left"];
+    let wanted = [&wanted[..], &["budget_left_after"]].concat();
     assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>(), wanted.iter().collect());
     let release = &plan["releases"][0];
     assert_eq!((&release["keys"][0]["rule"], &release["keys"][0]["values"]), (&"listed".into(), &3.into()));

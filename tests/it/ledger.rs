@@ -164,7 +164,7 @@ async fn failed_debit_is_undone_whole() {
 }
 
 fn question(number: u8, accuracy: f64, loss: Loss) -> Question {
-    Question { digest: [number; 32], accuracy, loss }
+    Question { digest: [number; 32], family: Some([number % 16; 32]), accuracy, loss }
 }
 
 /// Waits until nobody has the file open, and takes from it what its format did not have yet.
@@ -174,13 +174,15 @@ fn set_back(path: &Path, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-const THIRD: &str = "DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
+const FOURTH: &str = "DROP TABLE family;";
+const THIRD: &str = "DROP TABLE family; DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
 
 #[tokio::test]
 async fn ledgers_of_older_formats_are_kept_whole() {
     for (format, sql) in [
         (1, format!("{THIRD} DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; PRAGMA user_version = 1")),
         (2, format!("{THIRD} PRAGMA user_version = 2")),
+        (3, format!("{FOURTH} PRAGMA user_version = 3")),
     ] {
         let scratch = Scratch::new();
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();

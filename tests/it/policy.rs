@@ -89,6 +89,7 @@ async fn relations_that_prove_nothing_are_refused() {
     assert!(warnings[1].starts_with("p.yaml:6:3: public table s.ranking refers to the private table s.people"), "{warnings:#?}");
     assert!(warnings[2].contains("the database role may do more than SELECT on s.far, s.ranking, s.people"), "{warnings:#?}");
     assert!(warnings[3].contains("the database role may also SELECT s.child, s.codes"), "{warnings:#?}");
+    assert!(warnings[4].contains("the database role may do everything: it is a superuser; give the proxy"), "{warnings:#?}");
 }
 
 /// A key of the parent binds no row of its children.
@@ -299,6 +300,46 @@ async fn a_role_with_select_alone_reads_what_the_policy_needs() {
     refused(&reader, "  s.closed: {unit: id}", &["5:3: the database role may not SELECT s.closed"]).await;
 }
 
+#[tokio::test]
+async fn a_role_that_may_do_more_than_select_is_told() {
+    let server = Server::shared();
+    let (name, owner) = server.database().await;
+    let role = format!("proxy_{name}");
+    owner
+        .batch_execute(&format!(
+            "CREATE SCHEMA s; CREATE TABLE s.people (id int PRIMARY KEY); CREATE ROLE {role} LOGIN;
+             GRANT USAGE ON SCHEMA s TO {role}; GRANT SELECT ON s.people TO {role}; CREATE ROLE writer_{name}"
+        ))
+        .await
+        .unwrap();
+    let rights = [
+        (format!("ALTER ROLE {role} BYPASSRLS"), format!("ALTER ROLE {role} NOBYPASSRLS"), "pass row security (BYPASSRLS)"),
+        (format!("ALTER ROLE {role} CREATEROLE"), format!("ALTER ROLE {role} NOCREATEROLE"), "create roles"),
+        (format!("ALTER ROLE {role} CREATEDB"), format!("ALTER ROLE {role} NOCREATEDB"), "create databases"),
+        (format!("ALTER ROLE {role} REPLICATION"), format!("ALTER ROLE {role} NOREPLICATION"), "replicate the server"),
+        (format!("ALTER ROLE {role} SUPERUSER"), format!("ALTER ROLE {role} NOSUPERUSER"), "do everything: it is a superuser"),
+        (format!("GRANT CREATE ON DATABASE {name} TO {role}"), format!("REVOKE CREATE ON DATABASE {name} FROM {role}"), "create schemas"),
+        (format!("GRANT CREATE ON SCHEMA s TO {role}"), format!("REVOKE CREATE ON SCHEMA s FROM {role}"), "create objects in schema s"),
+        (format!("GRANT pg_read_server_files TO {role}"), format!("REVOKE pg_read_server_files FROM {role}"), "do what pg_read_server_files may"),
+        (format!("ALTER ROLE {role} NOINHERIT; GRANT writer_{name} TO {role}"), format!("REVOKE writer_{name} FROM {role}"), "become writer_"),
+        (format!("GRANT INSERT ON s.people TO {role}"), format!("REVOKE INSERT ON s.people FROM {role}"), "do more than SELECT on s.people"),
+        (
+            format!("ALTER TABLE s.people OWNER TO {role}; REVOKE ALL ON s.people FROM {role}; GRANT SELECT ON s.people TO {role}"),
+            "ALTER TABLE s.people OWNER TO postgres".to_owned(),
+            "do more than SELECT on s.people",
+        ),
+    ];
+    for (grant, revoke, told) in rights {
+        owner.batch_execute(&grant).await.unwrap();
+        let reader = server.connect(&name, &role).await;
+        let warnings = outcome(&reader, "  s.people: {unit: id}").await.unwrap().warnings;
+        assert!(warnings.iter().any(|warning| warning.message.starts_with(&format!("the database role may {told}"))), "{grant}: {warnings:#?}");
+        owner.batch_execute(&format!("{revoke}; GRANT SELECT ON s.people TO {role}")).await.unwrap();
+        let left = outcome(&reader, "  s.people: {unit: id}").await.unwrap().warnings;
+        assert_eq!(left, [], "after {revoke}");
+    }
+}
+
 async fn load_demo(client: &Client) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/nls_young_women");
     let schema = std::fs::read_to_string(folder.join("schema.sql")).unwrap();
@@ -321,7 +362,7 @@ async fn the_demo_policy_holds_for_the_demo_data() {
     let file = File::parse("policies/demo.yaml", &text, |name| Some(if name == "DATABASE_URL" { "postgres://x" } else { "sqlite:///x" }.to_owned()))
         .unwrap();
     let checked = check(&file, &load(&client).await.unwrap(), &client).await.unwrap();
-    assert_eq!(checked.warnings.len(), 1, "{:#?}", checked.warnings);
+    assert_eq!(checked.warnings.len(), 2, "{:#?}", checked.warnings);
     assert!(checked.warnings[0].message.starts_with("the database role may do more than SELECT"));
     let policy = checked.policy;
     let interviews = policy.table("nls", "interviews").unwrap();

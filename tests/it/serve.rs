@@ -12,7 +12,7 @@ use tokio_postgres::NoTls;
 use crate::veil::{TemporaryDirectory, load};
 
 /// Killed if a test forgets it.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -22,16 +22,16 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-async fn page(port: u16, request: &str) -> String {
+pub async fn page(port: u16, request: &str) -> String {
     let mut socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     socket.write_all(format!("{request} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
     let mut text = String::new();
@@ -40,13 +40,13 @@ async fn page(port: u16, request: &str) -> String {
 }
 
 /// What systemd is told next.
-fn told(socket: &UnixDatagram) -> String {
+pub fn told(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 256];
     let length = socket.recv(&mut buffer).expect("no word within the time");
     String::from_utf8_lossy(&buffer[..length]).into_owned()
 }
 
-async fn connect(port: u16, role: &str) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+pub async fn connect(port: u16, role: &str) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
     let config = format!("host=127.0.0.1 port={port} user={role} password=analyst dbname=nls");
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
     tokio::spawn(connection);

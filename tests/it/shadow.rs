@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
 use pgveil::engine::{Argument, Asker, Description, Format};
-use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Step, Table, Unit, Wishes};
+use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret, Step, Table, Unit, Wishes};
 use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
@@ -20,7 +20,17 @@ const TIMESTAMPTZ: u32 = 1184;
 const NUMERIC: u32 = 1700;
 
 fn column(name: &str, data_type: Type, not_null: bool) -> Column {
-    Column { name: name.to_owned(), data_type, declared: None, not_null, deterministic_collation: true, bounds: None, domain: None, extent: None }
+    Column {
+        name: name.to_owned(),
+        data_type,
+        declared: None,
+        not_null,
+        deterministic_collation: true,
+        bounds: None,
+        domain: None,
+        is_complete: false,
+        extent: None,
+    }
 }
 
 fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>, key: &str) -> Table {
@@ -335,14 +345,14 @@ async fn embedded_conforms() {
 async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() {
     let options = Options { database: Some("shop".to_owned()), settings: Vec::new() };
     let server = LocalPostgres::start_engine(Engine::Native, options).await.unwrap();
-    conforms(ShadowSource::Url(server.url().to_owned())).await;
-    conforms(ShadowSource::Url(server.url().to_owned())).await;
+    conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
+    conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
     let admin = connect(&server.config()).await.unwrap();
     let rates = admin.client.query_one("SELECT count(*) FROM public.rates", &[]).await.unwrap();
     assert_eq!(rates.get::<_, i64>(0), 3);
     let mut turned_private = policy();
     turned_private.tables[2].protection = unit(Vec::new(), "code");
-    let options = ShadowOptions::new(ShadowSource::Url(server.url().to_owned()), "shop", "15.18");
+    let options = ShadowOptions::new(ShadowSource::Url(Secret::from(server.url().to_owned())), "shop", "15.18");
     Shadow::start(&turned_private, options).await.unwrap().stop().await;
     let rates = admin.client.query_one("SELECT count(*) FROM public.rates", &[]).await.unwrap();
     assert_eq!(rates.get::<_, i64>(0), 0);
@@ -351,7 +361,7 @@ async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() 
     let precious = connect(other.dbname("precious")).await.unwrap();
     precious.client.batch_execute("CREATE TABLE keep_me (x int)").await.unwrap();
     let url = server.url().replace("/shop?", "/precious?");
-    let refused = Shadow::start(&policy(), ShadowOptions::new(ShadowSource::Url(url), "shop", "15.18")).await.unwrap_err();
+    let refused = Shadow::start(&policy(), ShadowOptions::new(ShadowSource::Url(Secret::from(url)), "shop", "15.18")).await.unwrap_err();
     assert!(refused.to_string().contains("did not make"), "{refused}");
     precious.client.batch_execute("SELECT * FROM keep_me").await.unwrap();
 }
@@ -381,7 +391,8 @@ async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_c
 async fn a_terminated_session_is_replaced() {
     let options = Options { database: Some("shop".to_owned()), settings: Vec::new() };
     let server = LocalPostgres::start_engine(Engine::Native, options).await.unwrap();
-    let shadow = Shadow::start(&policy(), ShadowOptions::new(ShadowSource::Url(server.url().to_owned()), "shop", "15.18")).await.unwrap();
+    let shadow =
+        Shadow::start(&policy(), ShadowOptions::new(ShadowSource::Url(Secret::from(server.url().to_owned())), "shop", "15.18")).await.unwrap();
     assert_eq!(one(&shadow, &asker(), "SELECT 1").await, "1");
     let admin = connect(&server.config()).await.unwrap();
     admin.client.batch_execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()").await.unwrap();

@@ -1,16 +1,19 @@
 //! A whole pgveil over the demo data, in process: real PostgreSQL, real shadow, real ledger.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
-use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, Run, SampleError, Sampler};
+use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, RandomError, Randomness, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Budget, File, Policy, Renew, Reuse, Wishes, check};
 use pgveil::postgres::{LocalPostgres, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha20Rng;
 use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +30,21 @@ impl Sampler for Silent {
         let candidates = runs.iter().enumerate().filter(|(_, run)| run.candidates > 0);
         candidates.min_by_key(|(_, run)| run.penalty.clone()).map(|(at, _)| (at, 0)).ok_or(SampleError::Parameter)
     }
+}
+
+/// A stream of noise that can be drawn again.
+pub struct Stream(pub ChaCha20Rng);
+
+impl Randomness for Stream {
+    fn next_u64(&mut self) -> Result<u64, RandomError> {
+        Ok(self.0.next_u64())
+    }
+}
+
+/// The same noise for two engines that are asked the same: the n-th answer made draws from the n-th stream.
+pub fn streams() -> MakeSampler {
+    let made = AtomicU64::new(0);
+    Arc::new(move || Box::new(Stream(ChaCha20Rng::seed_from_u64(made.fetch_add(1, Ordering::Relaxed)))))
 }
 
 pub struct Veil {
@@ -88,7 +106,12 @@ impl Veil {
 
     /// Another proxy over the same data, on the ledger of that URL.
     pub async fn proxy(&self, ledger: &str) -> Arc<Engine> {
-        Arc::new(engine(&self.server, &self.client, &self.yaml, ledger, None).await)
+        self.proxy_with(ledger, |yaml| yaml).await
+    }
+
+    /// Another one whose policy was edited.
+    pub async fn proxy_with(&self, ledger: &str, edit: impl Fn(String) -> String) -> Arc<Engine> {
+        Arc::new(engine(&self.server, &self.client, &edit(self.yaml.clone()), ledger, None).await)
     }
 
     pub fn silent() -> Option<MakeSampler> {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::DemoOptions;
 use super::start::{self, Started};
 use super::{Failure, serve, signal, tls};
-use crate::policy::File;
+use crate::policy::{File, Secret};
 use crate::postgres::{Directory, Engine, LocalPostgres, Options, connect};
 use crate::shadow::ShadowSource;
 use crate::wire;
@@ -29,7 +29,7 @@ const READER: &str = "pgveil_reader";
 
 pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     let token = signal::token()?;
-    let demo = signal::unless(&token, Demo::start(options.database.as_deref()));
+    let demo = signal::unless(&token, Demo::start(options.database.as_ref().map(Secret::expose)));
     match &options.once {
         Some(sql) => {
             let demo = demo.await?;

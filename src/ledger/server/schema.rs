@@ -4,10 +4,29 @@
 pub(super) const NAME: &str = "pgveil_ledger";
 
 /// The newest format; the numbers are those of the file's formats.
-pub(super) const FORMAT: i64 = 3;
+pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
+
+/// The first format that a schema ever had.
+const FIRST: i64 = 3;
+
+/// What each later format added to the one before it, in the style of the first.
+const STEPS: [&str; 1] = [FAMILIES];
+
+/// Added by the fourth: answers of one family may be summed for each other's questions.
+const FAMILIES: &str = "
+CREATE TABLE family (
+  answer bigint NOT NULL,
+  digest bytea NOT NULL,
+  PRIMARY KEY (answer),
+  FOREIGN KEY (answer) REFERENCES answer (id),
+  CHECK (length(digest) = 32)
+);
+CREATE INDEX family_digest ON family (digest, answer);
+CREATE TRIGGER family_fixed BEFORE UPDATE ON family EXECUTE FUNCTION refuse('the family of an answer is never changed');
+";
 
 /// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One line a column: they are compared with the catalog.
-pub(super) const TABLES: &str = "
+const TABLES: &str = "
 CREATE TABLE format (
   id bigint NOT NULL,
   version bigint NOT NULL,
@@ -154,11 +173,28 @@ CREATE TRIGGER period_forward BEFORE UPDATE ON period FOR EACH ROW
 INSERT INTO format VALUES (1, 3);
 ";
 
-/// What the catalog must say of the tables: `table.column type [not null]`, and the names of the guards, sorted.
-pub(super) fn expected() -> Vec<String> {
+/// Everything that a new schema holds.
+pub(super) fn whole() -> String {
+    format!("{TABLES}{}", since(FIRST))
+}
+
+/// What brings a schema of this format to the newest.
+pub(super) fn since(format: i64) -> String {
+    let steps = usize::try_from(format - FIRST).unwrap_or_default();
+    format!("{}UPDATE format SET version = {FORMAT};", STEPS.iter().skip(steps).copied().collect::<String>())
+}
+
+/// Whether a schema of this format can be brought to the newest.
+pub(super) fn is_older(format: i64) -> bool {
+    (FIRST..FORMAT).contains(&format)
+}
+
+/// What the catalog must say of the tables of a format: `table.column type [not null]`, and the names of the guards, sorted.
+pub(super) fn expected(format: i64) -> Vec<String> {
     let mut found = Vec::new();
     let mut table = "";
-    for line in TABLES.lines() {
+    let steps = usize::try_from(format - FIRST).unwrap_or_default();
+    for line in TABLES.lines().chain(STEPS.iter().take(steps).flat_map(|step| step.lines())) {
         if let Some(rest) = line.strip_prefix("CREATE TABLE ") {
             table = rest.trim_end_matches(" (");
         } else if let Some(rest) = line.strip_prefix("CREATE TRIGGER ") {
@@ -187,13 +223,14 @@ WHERE t.relnamespace = 'pgveil_ledger'::regnamespace AND NOT g.tgisinternal AND 
 mod tests {
     #[test]
     fn columns_and_guards_are_listed() {
-        let expected = super::expected();
+        let expected = super::expected(super::FORMAT);
         for line in
             ["account.spent_epsilon bytea", "debit.id bigint not null", "account.threshold_share double precision not null", "trigger account_spent"]
         {
             assert!(expected.iter().any(|known| known == line), "{line}: {expected:#?}");
         }
-        assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 9);
-        assert_eq!(expected.len(), 81);
+        assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 10);
+        assert_eq!(expected.len(), 84);
+        assert_eq!(super::expected(super::FIRST).len(), 81);
     }
 }

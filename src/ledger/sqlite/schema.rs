@@ -129,23 +129,33 @@ CREATE TRIGGER period_forward BEFORE UPDATE ON period
   BEGIN SELECT RAISE(ABORT, 'a period never goes back'); END;
 ";
 
+/// Added by the fourth: answers of one family may be summed for each other's questions.
+const FAMILIES: &str = "
+CREATE TABLE family (
+  answer INTEGER PRIMARY KEY REFERENCES answer (id),
+  digest BLOB NOT NULL CHECK (length(digest) = 32)
+) STRICT;
+CREATE INDEX family_digest ON family (digest, answer);
+CREATE TRIGGER family_update BEFORE UPDATE ON family BEGIN SELECT RAISE(ABORT, 'the family of an answer is never changed'); END;
+";
+
 /// Accounts that were opened before there were periods have one that never ends.
-pub(super) const FIRST_PERIODS: &str = "
+const FIRST_PERIODS: &str = "
 INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, 0, 0, 0 FROM account WHERE kind = 'role';
 ";
 
 /// The newest format.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
-/// What each format added to the one before it.
-const STEPS: [&str; FORMAT as usize] = [ACCOUNTS, ANSWERS, PERIODS];
+/// What each format added to the one before it: tables, and the rows that older accounts have in them.
+const STEPS: [(&str, &str); FORMAT as usize] = [(ACCOUNTS, ""), (ANSWERS, ""), (PERIODS, FIRST_PERIODS), (FAMILIES, "")];
 
 /// Everything that a file of this format holds.
 pub(super) fn of_format(format: u32) -> String {
-    STEPS.iter().take(format as usize).copied().collect()
+    STEPS.iter().take(format as usize).map(|(tables, _)| *tables).collect()
 }
 
 /// What brings a file of this format to the newest.
 pub(super) fn since_format(format: u32) -> String {
-    STEPS.iter().skip(format as usize).copied().collect()
+    STEPS.iter().skip(format as usize).map(|(tables, rows)| format!("{tables}{rows}")).collect()
 }

@@ -42,6 +42,7 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
         if let Some(entry) = entry {
             nullability(entry, column, findings);
             rule(entry, column, &mut made, values_max, domains, findings).await;
+            made.is_complete = is_complete(entry, column, table.relation, &made, findings);
         }
         shown.push(made);
     }
@@ -52,7 +53,7 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
 async fn public(table: &Listed<'_>, domains: &mut Domains<'_>, findings: &mut Findings) -> Vec<Column> {
     let mut columns = Vec::new();
     for column in table.relation.columns.iter().filter(|c| c.selectable) {
-        columns.push(Column { domain: domains.few(table.relation, column).await, ..bare(column) });
+        columns.push(Column { domain: domains.few(table.relation, column).await, is_complete: false, ..bare(column) });
     }
     domains.extents(table.relation, &mut columns).await;
     if columns.is_empty() && table.relation.selectable {
@@ -74,6 +75,7 @@ fn bare(column: &catalog::Column) -> Column {
             catalog::Type::Enum(made) => Some(made.labels.iter().cloned().map(Scalar::Text).collect()),
             _ => None,
         },
+        is_complete: matches!(&column.data_type, catalog::Type::Enum(_)),
         extent: None,
     }
 }
@@ -147,6 +149,29 @@ async fn rule(entry: &ColumnEntry, column: &catalog::Column, made: &mut Column, 
             }
         }
     }
+}
+
+/// Whether the list has every value that occurs. A foreign key proves nothing about privacy; here it only says what a column means.
+fn is_complete(entry: &ColumnEntry, column: &catalog::Column, table: &catalog::Table, made: &Column, findings: &mut Findings) -> bool {
+    let Some(listed) = &made.domain else {
+        if let Some(complete) = &entry.complete {
+            findings.error(complete.place, format!("column \"{}\": complete is said of values or of a domain", column.name));
+        }
+        return false;
+    };
+    let of_type = match &column.data_type {
+        catalog::Type::Enum(made) => made.labels.len() == listed.len(),
+        catalog::Type::Bool => listed.len() == 2,
+        _ => false,
+    };
+    let referenced = match &entry.rule {
+        ColumnRule::Domain(At { place: _, value: (schema, name, referenced) }) => table.foreign_keys.iter().any(|key| {
+            let is_own = matches!(key.columns.as_slice(), [own] if *own == column.name);
+            is_own && (&key.schema, &key.table) == (schema, name) && matches!(key.referenced.as_slice(), [other] if other == referenced)
+        }),
+        ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Bounds { .. } | ColumnRule::Searched { .. } | ColumnRule::Values(_) => false,
+    };
+    entry.complete.as_ref().map_or(of_type || referenced, |complete| complete.value)
 }
 
 fn is_listable(column: &catalog::Column, place: Place, findings: &mut Findings) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::error::Findings;
 use super::super::file::{File, TableEntry};
 use super::{Listed, enumerate};
-use crate::catalog::{Catalog, Kind};
+use crate::catalog::{Catalog, Kind, Power};
 
 /// The tables of the file that the catalog has.
 pub fn find<'a>(file: &'a File, catalog: &'a Catalog, findings: &mut Findings) -> Vec<Listed<'a>> {
@@ -121,6 +121,21 @@ fn public_references(listed: &[Listed<'_>], findings: &mut Findings) {
     }
 }
 
+/// A right beyond reading, as a warning tells it.
+fn told(power: &Power) -> String {
+    match power {
+        Power::Superuser => "do everything: it is a superuser".to_owned(),
+        Power::PassRowSecurity => "pass row security (BYPASSRLS)".to_owned(),
+        Power::MakeRoles => "create roles".to_owned(),
+        Power::MakeDatabases => "create databases".to_owned(),
+        Power::Replicate => "replicate the server".to_owned(),
+        Power::Predefined(role) => format!("do what {role} may"),
+        Power::Become(role) => format!("become {role}"),
+        Power::MakeSchemas => "create schemas".to_owned(),
+        Power::MakeObjects(schema) => format!("create objects in schema {schema}"),
+    }
+}
+
 /// The role of the proxy should be able to read what the policy shows, and nothing else.
 fn rights(file: &File, catalog: &Catalog, listed: &[Listed<'_>], findings: &mut Findings) {
     let writable: Vec<String> = listed.iter().filter(|t| t.relation.writable).map(Listed::name).collect();
@@ -137,5 +152,12 @@ fn rights(file: &File, catalog: &Catalog, listed: &[Listed<'_>], findings: &mut 
     if !beyond.is_empty() {
         let names = enumerate(beyond.iter().map(String::as_str));
         findings.warning(file.database_place, format!("the database role may also SELECT {names}, which the policy does not show"));
+    }
+    if !catalog.powers.is_empty() {
+        let told: Vec<String> = catalog.powers.iter().map(told).collect();
+        findings.warning(
+            file.database_place,
+            format!("the database role may {}; give the proxy a role of its own that can SELECT and nothing else", told.join(", ")),
+        );
     }
 }

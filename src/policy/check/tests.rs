@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::super::Secret;
 use super::*;
 use crate::catalog::{Column, Error, Kind, Type, UniqueKey};
 
@@ -64,6 +65,7 @@ fn catalog() -> Catalog {
         server_version_num: 150_001,
         server_encoding: "UTF8".to_owned(),
         database: "d".to_owned(),
+        powers: Vec::new(),
         tables: vec![codes, people],
         types: Vec::new(),
     }
@@ -129,8 +131,8 @@ async fn passwords_and_addresses_are_no_part_of_the_version() {
     let rows = Rows(Ok(vec![Some("1")]));
     let first = check(&file(DOMAIN), &catalog(), &rows).await.unwrap().policy;
     let mut other = file(DOMAIN);
-    other.roles[0].verifier = "x".to_owned();
-    other.database_url = Some("postgres://elsewhere".to_owned());
+    other.roles[0].verifier = Secret::from("x".to_owned());
+    other.database_url = Some(Secret::from("postgres://elsewhere".to_owned()));
     assert_eq!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);
     other.privacy.data_version = "2".to_owned();
     assert_ne!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);

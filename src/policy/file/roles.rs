@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::error::Findings;
 use super::super::tree::Node;
 use super::super::walk::{self, Environment, Fields};
-use super::super::{Certificate, Privacy, Renew, Role, RoleReuse, WISHES, Wishes};
+use super::super::{Certificate, Privacy, Renew, Role, RoleReuse, Secret, WISHES, Wishes};
 use super::privacy;
 
 pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
@@ -122,10 +122,10 @@ fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
 }
 
 /// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to be the server.
-fn verifier(node: &Node, who: &str, environment: Environment<'_>, findings: &mut Findings) -> Option<String> {
+fn verifier(node: &Node, who: &str, environment: Environment<'_>, findings: &mut Findings) -> Option<Secret> {
     let text = walk::text(node, &format!("the password of {who}"), environment, findings)?;
     match scram(&text.value) {
-        Ok(()) => Some(text.value),
+        Ok(()) => Some(Secret::from(text.value)),
         Err(why) => {
             findings.error(node.place, format!("the password of {who} {why}; make one with `pgveil password`"));
             None

@@ -63,6 +63,8 @@ pub struct ColumnEntry {
     pub rule: ColumnRule,
     /// `nullable: false` is compared with the catalog.
     pub nullable: Option<At<bool>>,
+    /// `complete: true`: no value occurs but those listed.
+    pub complete: Option<At<bool>>,
 }
 
 /// What the owner says of a column.
@@ -222,10 +224,10 @@ fn columns(node: &Node, table: &str, findings: &mut Findings) -> Vec<ColumnEntry
 const COLUMN_FORMS: &str = "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
 
 fn column(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
-    let (rule, nullable) = match &entry.value.value {
+    let (rule, nullable, complete) = match &entry.value.value {
         Value::Scalar { text, .. } => match text.as_str() {
-            "visible" => (ColumnRule::Visible, None),
-            "hidden" => (ColumnRule::Hidden, None),
+            "visible" => (ColumnRule::Visible, None, None),
+            "hidden" => (ColumnRule::Hidden, None, None),
             _ => {
                 findings.error(entry.value.place, format!("column \"{}\" must be {COLUMN_FORMS}", entry.key));
                 return None;
@@ -237,10 +239,10 @@ fn column(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
             return None;
         }
     };
-    Some(ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable })
+    Some(ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable, complete })
 }
 
-fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Option<At<bool>>)> {
+fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Option<At<bool>>, Option<At<bool>>)> {
     let what = format!("column \"{}\"", entry.key);
     let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
     let bounds = fields.optional("bounds").map(|node| bounds(node, &what, findings));
@@ -250,10 +252,12 @@ fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Opt
         true => Some(ColumnRule::Visible),
         false => Some(ColumnRule::Hidden),
     });
-    let nullable = fields.optional("nullable").and_then(|node| {
-        let value = walk::truth(node, &format!("nullable of {what}"), findings)?;
+    let mut truth = |name: &'static str, findings: &mut Findings| {
+        let node = fields.optional(name)?;
+        let value = walk::truth(node, &format!("{name} of {what}"), findings)?;
         Some(At { place: node.place, value })
-    });
+    };
+    let (nullable, complete) = (truth("nullable", findings), truth("complete", findings));
     fields.not_offered("missing", "NULL is left out of sums, as in PostgreSQL; write COALESCE in the query", findings);
     fields.done(findings);
     let given: Vec<_> = [bounds, values, domain, visible].into_iter().flatten().collect();
@@ -261,7 +265,7 @@ fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Opt
         findings.error(entry.value.place, format!("{what} must say exactly one of bounds, values, domain and visible"));
         return None;
     }
-    Some((given.into_iter().next().flatten()?, nullable))
+    Some((given.into_iter().next().flatten()?, nullable, complete))
 }
 
 fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {

@@ -74,7 +74,11 @@ fn environment_references_never_show_their_values() {
     let url = |text: &str| format!("version: 1\ndatabase: {{url: \"{text}\"}}");
     let mut good = lines();
     good[0] = url("${URL}");
-    assert_eq!(parse(&good.join("\n")).unwrap().database_url.as_deref(), Some("postgres://secret@host/db"));
+    let file = parse(&good.join("\n")).unwrap();
+    assert_eq!(file.database_url.as_ref().map(Secret::expose), Some("postgres://secret@host/db"));
+    let shown = format!("{file:?}");
+    assert!(shown.contains("database_url: Some(…)") && shown.contains("verifier: …"), "{shown}");
+    assert!(!shown.contains("secret") && !shown.contains("SCRAM"), "{shown}");
     refused(1, &url("${NOPE}"), &["2:17: environment variable NOPE is not set; database.url needs it"]);
     refused(1, &url("${SECRET}"), &["2:17: database.url must start with postgres:// or postgresql://"]);
     refused(1, &url("${NO-NAME}"), &["2:17: database.url has a \"${\" that is not a reference"]);
@@ -189,7 +193,11 @@ fn columns_say_one_thing() {
         ("{bounds: [0, 1], values: [0, 1]}", 0, "column \"age\" must say exactly one of bounds, values, domain and visible"),
         ("{}", 0, "column \"age\" must say exactly one of"),
         ("{bounds: [0, 1], missing: 0}", 17, "\"missing\" is not offered yet"),
-        ("{bounds: [0, 1], clip: no}", 17, "column \"age\" has no key \"clip\"; its keys are bounds, values, domain, visible, nullable, missing"),
+        (
+            "{bounds: [0, 1], clip: no}",
+            17,
+            "column \"age\" has no key \"clip\"; its keys are bounds, values, domain, visible, nullable, complete, missing",
+        ),
         ("{visible: maybe}", 10, "visible of column \"age\" must be true or false"),
     ] {
         refused(6, &column(text), &[&format!("6:{}: {wanted}", at - 1 + offset)]);
@@ -257,7 +265,7 @@ fn the_password_of_the_demo_is_analyst() {
     use sha2::{Digest, Sha256};
     let text = include_str!("../../../policies/demo.yaml");
     let file = File::parse("policies/demo.yaml", text, |_| Some("postgres://localhost/demo".to_owned())).unwrap();
-    let verifier = &file.roles[0].verifier;
+    let verifier = file.roles[0].verifier.expose();
     let (salt, keys) = verifier.strip_prefix("SCRAM-SHA-256$4096:").and_then(|v| v.split_once('$')).unwrap();
     let mut salted = [0; 32];
     pbkdf2::pbkdf2::<Hmac<Sha256>>(b"analyst", &STANDARD.decode(salt).unwrap(), 4096, &mut salted).unwrap();

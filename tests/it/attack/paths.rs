@@ -1,7 +1,9 @@
 //! Every refused text again, by every road that a client can send it on: none shows a row, none costs anything.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pgveil::engine::Engine;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -11,27 +13,38 @@ use crate::wire::socket::{Reply, Socket, bind, describe, execute, kinds, message
 /// A veil behind a port of its own.
 pub struct Gate {
     pub veil: Arc<Veil>,
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     _shutdown: DropGuard,
 }
 
 impl Gate {
     pub async fn before(veil: Veil) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let shutdown = CancellationToken::new();
-        tokio::spawn(pgveil::wire::serve(listener, None, veil.engine.clone(), shutdown.clone()));
-        Self { veil: Arc::new(veil), address, _shutdown: shutdown.drop_guard() }
+        let (address, shutdown) = opened(Arc::clone(&veil.engine)).await;
+        Self { veil: Arc::new(veil), address, _shutdown: shutdown }
     }
 
     /// A session of the demo's analyst.
     pub async fn log_in(&self) -> Socket {
-        let mut socket = Socket::over(Box::new(TcpStream::connect(self.address).await.unwrap()));
-        socket.send(&startup(&[("user", "analyst"), ("database", "nls")])).await;
-        socket.authenticate("analyst", None).await;
-        socket.until_ready().await;
-        socket
+        log_in(self.address, "analyst", "nls").await
     }
+}
+
+/// A port that leads to an engine, while the guard is held.
+pub async fn opened(engine: Arc<Engine>) -> (SocketAddr, DropGuard) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    tokio::spawn(pgveil::wire::serve(listener, None, engine, shutdown.clone()));
+    (address, shutdown.drop_guard())
+}
+
+/// A session of a role whose password is the demo's.
+pub async fn log_in(address: SocketAddr, role: &str, database: &str) -> Socket {
+    let mut socket = Socket::over(Box::new(TcpStream::connect(address).await.unwrap()));
+    socket.send(&startup(&[("user", role), ("database", database)])).await;
+    socket.authenticate("analyst", None).await;
+    socket.until_ready().await;
+    socket
 }
 
 /// How a text is sent. Each gives the replies to the text itself, in a session that is usable afterwards.

@@ -1,15 +1,17 @@
-//! One session, byte for byte, against a database and against its neighbour: what comes back is the same to the byte, but for released values.
+//! One session, byte for byte, against a database and against its neighbour, with the same noise: what comes back is the same to the byte, but for
+//! released values.
 
 use tokio_postgres::Client;
 
 use super::paths::Gate;
+use crate::corpus::texts::{self, Text};
 use crate::outer::rich;
 use crate::twins::questions;
-use crate::veil::{Veil, load};
+use crate::veil::{Veil, load, streams};
 use crate::wire::socket::{Reply, Socket, bind, describe, execute, message, parse, sync};
 
-/// The demo's data without the rows of one woman, or with all; noise is zero in both, which is one stream for both.
-async fn gate(without: Option<&str>) -> Gate {
+/// The demo's data without the rows of one woman, or with all.
+async fn gate(without: Option<&str>, sampler: pgveil::engine::MakeSampler) -> Gate {
     let yaml = rich(std::fs::read_to_string("policies/demo.yaml").unwrap());
     let fill = async |client: &Client| {
         load(client).await;
@@ -18,35 +20,146 @@ async fn gate(without: Option<&str>) -> Gate {
             client.batch_execute(&gone).await.unwrap();
         }
     };
-    Gate::before(Veil::over(fill, &yaml, Veil::silent()).await).await
+    Gate::before(Veil::over(fill, &yaml, Some(sampler)).await).await
 }
 
-/// All that is not a released value. Left out are rows; their number in a tag, which is released too where keys are; and the digits of how far off an
-/// answer may be, which for ratios are computed from released values.
-fn shape(replies: Vec<Reply>) -> Vec<(char, Vec<u8>)> {
-    let rest = replies.into_iter().filter(|reply| !matches!(reply.kind, b'D' | b'd'));
-    rest.map(|Reply { kind, mut body }| {
-        if kind == b'C' || (kind == b'N' && body.windows(8).any(|word| word == b"noise of")) {
+/// A message as it must be on both sides.
+type Shape = (char, Vec<u8>);
+
+/// All that is not a released value. Left out are rows, how many there are (in a tag, and in whether a portal is at its end), which is released too where
+/// keys are; and how far off an answer may be, which for ratios is computed from released values. Of EXPLAIN nothing is left out.
+fn shape(replies: Vec<Reply>, is_plan: bool) -> Vec<Shape> {
+    let rest = replies.into_iter().filter(|reply| is_plan || !matches!(reply.kind, b'D' | b'd'));
+    rest.map(|Reply { kind, mut body }| match kind {
+        b'C' if !is_plan => {
             body.retain(|byte| !byte.is_ascii_digit());
+            ('C', body)
         }
-        (char::from(kind), body)
+        b's' => ('C', b"SELECT \0".to_vec()),
+        b'N' => {
+            if let Some(at) = body.windows(8).position(|word| word == b"noise of") {
+                body.truncate(at);
+            }
+            ('N', body)
+        }
+        _ => (char::from(kind), body),
     })
     .collect()
 }
 
-/// Simple, extended and described alone, as a cursor, as a copy, and as one of several statements.
-async fn conversation(socket: &mut Socket, sql: &str) -> Vec<Vec<(char, Vec<u8>)>> {
-    let mut seen = vec![shape(socket.ask(sql).await)];
-    for format in [0, 1] {
-        let close = message(b'C', b"Sq\0");
-        socket.send(&[parse("q", sql), describe('S', "q"), bind("", "q", &[], &[format]), execute("", 2), close, sync()].concat()).await;
-        seen.push(shape(socket.until_ready().await));
+/// How a text goes there and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Road {
+    Simple,
+    ExtendedText,
+    ExtendedBinary,
+    Cursor,
+    Copy,
+    Several,
+    Explain,
+}
+
+pub const ROADS: [Road; 7] = [Road::Simple, Road::ExtendedText, Road::ExtendedBinary, Road::Cursor, Road::Copy, Road::Several, Road::Explain];
+
+impl Road {
+    async fn travel(self, socket: &mut Socket, sql: &str) -> Vec<Shape> {
+        let extended = async |socket: &mut Socket, format: i16| {
+            let close = message(b'C', b"Sq\0");
+            socket.send(&[parse("q", sql), describe('S', "q"), bind("", "q", &[], &[format]), execute("", 2), close, sync()].concat()).await;
+            shape(socket.until_ready().await, false)
+        };
+        match self {
+            Self::Simple => shape(socket.ask(sql).await, false),
+            Self::ExtendedText => extended(socket, 0).await,
+            Self::ExtendedBinary => extended(socket, 1).await,
+            Self::Cursor => {
+                let mut seen = shape(socket.ask(&format!("BEGIN; DECLARE c CURSOR FOR {sql}")).await, false);
+                seen.extend(shape(socket.ask("FETCH 1 FROM c").await, false));
+                seen.extend(shape(socket.ask("ROLLBACK").await, false));
+                seen
+            }
+            Self::Copy => shape(socket.ask(&format!("COPY ({sql}) TO STDOUT")).await, false),
+            Self::Several => shape(socket.ask(&format!("SELECT 1; {sql}; SELECT 2")).await, false),
+            Self::Explain => shape(socket.ask(&format!("EXPLAIN {sql}")).await, true),
+        }
     }
-    let texts = [format!("BEGIN; DECLARE c CURSOR FOR {sql}"), "FETCH 1 FROM c".to_owned(), "ROLLBACK".to_owned()];
-    for text in texts.iter().chain([&format!("COPY ({sql}) TO STDOUT"), &format!("SELECT 1; {sql}; SELECT 2"), &format!("EXPLAIN {sql}")]) {
-        seen.push(shape(socket.ask(text).await));
+}
+
+/// Two sessions, one on each side, and what was found of them.
+pub struct Both {
+    left: Socket,
+    right: Socket,
+    pub unlike: Vec<String>,
+    /// Texts that PostgreSQL's own arithmetic over released values refused on one side: a zero divisor, a row too many for a scalar.
+    pub of_values: usize,
+    pub asked: usize,
+}
+
+impl Both {
+    pub fn new(left: Socket, right: Socket) -> Self {
+        Self { left, right, unlike: Vec::new(), of_values: 0, asked: 0 }
     }
-    seen
+
+    /// Sends a text of the session itself.
+    pub async fn set(&mut self, sql: &str) {
+        for socket in [&mut self.left, &mut self.right] {
+            socket.ask(sql).await;
+        }
+    }
+
+    /// A text by each of these roads.
+    pub async fn ask(&mut self, sql: &str, roads: &[Road]) {
+        // A clock that is read twice may show two times.
+        if ["now", "current_", "local", "clock"].iter().any(|word| sql.to_lowercase().contains(word)) {
+            return;
+        }
+        for road in roads {
+            let (here, there) = tokio::join!(road.travel(&mut self.left, sql), road.travel(&mut self.right, sql));
+            self.asked += 1;
+            if here == there {
+                continue;
+            }
+            if is_of_values(&here) || is_of_values(&there) {
+                self.of_values += 1;
+            } else {
+                self.unlike.push(format!("{road:?}: {sql}\n{}\n-- but without the unit\n{}", printed(&here), printed(&there)));
+            }
+        }
+    }
+
+    /// A text whose answer has no released value: rows and all.
+    async fn ask_all(&mut self, sql: &str) {
+        assert_eq!(self.left.ask(sql).await, self.right.ask(sql).await, "{sql}");
+    }
+
+    pub fn end(&self, name: &str) {
+        println!("{name}: {} times asked of both, {} stopped by released values", self.asked, self.of_values);
+        assert!(self.unlike.is_empty(), "{name}: {} unlike\n{}", self.unlike.len(), self.unlike.join("\n\n"));
+        assert!(self.of_values * 10 <= self.asked, "{name}: too few could be compared");
+    }
+}
+
+/// An error of class 22, or of a scalar subquery's rows.
+fn is_of_values(seen: &[Shape]) -> bool {
+    let state = |body: &[u8]| {
+        let field = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&b'C'));
+        field.is_some_and(|field| field.starts_with(b"C22") || field == b"C21000")
+    };
+    seen.iter().any(|(kind, body)| *kind == 'E' && state(body))
+}
+
+fn printed(seen: &[Shape]) -> String {
+    let one = |(kind, body): &Shape| format!("{kind} {}", String::from_utf8_lossy(body).replace('\0', " "));
+    seen.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// All of a list by every road, where `PGVEIL_REPLAY=all` asks for it; else each by the simple protocol and one other in turn.
+pub fn roads(turn: usize) -> Vec<Road> {
+    if std::env::var("PGVEIL_REPLAY").is_ok_and(|wish| wish == "all") {
+        ROADS.to_vec()
+    } else {
+        vec![Road::Simple, ROADS[1 + turn % (ROADS.len() - 1)]]
+    }
 }
 
 /// What a session may look at besides: the budget, what it has cost, the catalogs.
@@ -61,32 +174,68 @@ const SURROUNDINGS: [&str; 6] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn neighbours_send_the_same_bytes() {
-    let all = gate(None).await;
+    let all = gate(None, streams()).await;
     let most = "SELECT woman_id FROM nls.interviews GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1";
     let woman: i32 = all.veil.client.query_one(most, &[]).await.unwrap().get(0);
-    let fewer = gate(Some(&woman.to_string())).await;
-    let (mut left, mut right) = (all.log_in().await, fewer.log_in().await);
-    for socket in [&mut left, &mut right] {
-        socket.ask("SET pgveil.notices = full").await;
-    }
-    let mut unlike = Vec::new();
+    let fewer = gate(Some(&woman.to_string()), streams()).await;
+    let mut both = Both::new(all.log_in().await, fewer.log_in().await);
+    both.set("SET pgveil.notices = full").await;
     for sql in questions() {
-        // A clock that is read twice may show two times.
-        if ["now", "current_", "local", "clock"].iter().any(|word| sql.to_lowercase().contains(word)) {
-            continue;
-        }
-        let (here, there) = tokio::join!(conversation(&mut left, &sql), conversation(&mut right, &sql));
-        if here != there {
-            unlike.push(format!("{sql}\n{}\n-- but without her\n{}", printed(&here), printed(&there)));
-        }
+        both.ask(&sql, &ROADS).await;
     }
-    assert!(unlike.is_empty(), "{}", unlike.join("\n\n"));
+    both.end("tests and goldens");
     for sql in SURROUNDINGS {
-        assert_eq!(left.ask(sql).await, right.ask(sql).await, "{sql}");
+        both.ask_all(sql).await;
     }
 }
 
-fn printed(seen: &[Vec<(char, Vec<u8>)>]) -> String {
-    let one = |(kind, body): &(char, Vec<u8>)| format!("{kind} {}", String::from_utf8_lossy(body).replace('\0', " "));
-    seen.iter().map(|replies| replies.iter().map(one).collect::<Vec<_>>().join("\n")).collect::<Vec<_>>().join("\n--\n")
+/// A corpus's tables without the rows of one unit, or with all.
+async fn corpus(name: &str, without: Option<&str>) -> Gate {
+    let read = |file: &str| std::fs::read_to_string(format!("tests/corpora/{name}/{file}")).unwrap();
+    let fill = async |client: &Client| {
+        client.batch_execute(&read("schema.sql")).await.unwrap();
+        if let Some(delete) = without {
+            client.batch_execute(delete).await.unwrap();
+        }
+    };
+    Gate::before(Veil::over(fill, &read("policy.yaml"), Some(streams())).await).await
+}
+
+/// How a unit leaves each corpus.
+const LEAVES: [(&str, &str); 5] = [
+    ("census", "DELETE FROM census WHERE id = 7"),
+    (
+        "devices",
+        "DELETE FROM telemetry.crashes WHERE deviceid = 7; DELETE FROM telemetry.census WHERE deviceid = 7; DELETE FROM telemetry.rollouts WHERE deviceid = 7",
+    ),
+    ("pums", "DELETE FROM pums.pums WHERE pid = 7; DELETE FROM pums.pums_null WHERE pid = 7"),
+    (
+        "sales",
+        "DELETE FROM sales.order_items WHERE order_id IN (SELECT id FROM sales.orders WHERE customer_id = 7);
+         DELETE FROM sales.orders WHERE customer_id = 7; DELETE FROM sales.customers WHERE id = 7",
+    ),
+    (
+        "shop",
+        "DELETE FROM shop.items WHERE order_id IN (SELECT id FROM shop.orders WHERE user_id = 7);
+         DELETE FROM shop.orders WHERE user_id = 7; DELETE FROM shop.users WHERE id = 7",
+    ),
+];
+
+/// What others wrote, read where it lies.
+#[tokio::test(flavor = "multi_thread")]
+async fn corpora_send_the_same_bytes() {
+    let texts: Vec<Text> = [texts::census(), texts::probe(), texts::smartnoise(), texts::business_tools()].into_iter().flatten().collect();
+    if texts.is_empty() {
+        println!("skipped: the corpora's texts are not on this machine");
+        return;
+    }
+    for (world, delete) in LEAVES {
+        let (all, fewer) = tokio::join!(corpus(world, None), corpus(world, Some(delete)));
+        let mut both = Both::new(all.log_in().await, fewer.log_in().await);
+        for (turn, text) in texts.iter().filter(|text| text.world == world).enumerate() {
+            both.ask(&text.sql, &roads(turn)).await;
+        }
+        assert!(both.asked > 20, "{world}: {}", both.asked);
+        both.end(world);
+    }
 }

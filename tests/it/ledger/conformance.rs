@@ -38,6 +38,7 @@ on_both_stores!(
     terms_of_an_account_are_fixed_but_its_budget_is_not,
     sessions_race_for_the_last_epsilon,
     answers_are_held_by_those_who_paid,
+    relatives_are_of_those_who_paid,
     an_offer_past_the_budget_is_refused,
     what_was_found_is_received_once,
     each_accounting_admits_its_own,
@@ -250,6 +251,28 @@ async fn what_was_found_is_received_once(url: &str) {
     assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
     assert_eq!(ledger.balance_owner().await.unwrap().spent, total, "the owner has paid");
     assert_eq!(ledger.held("bob", found.answer).await.unwrap(), Some(b"new".to_vec()));
+}
+
+async fn relatives_are_of_those_who_paid(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    // Of one family, but for the last two.
+    let asked = [1, 17, 33, 2].map(|number| question(number, 0.1, gaussian(0.01)));
+    let family = asked[0].family.unwrap();
+    for (number, question) in asked.into_iter().enumerate() {
+        ledger.keep("ann", question, format!("values {number}").into_bytes()).await.unwrap();
+    }
+    ledger.keep("ann", Question { family: None, ..question(3, 0.1, gaussian(0.01)) }, b"alone".to_vec()).await.unwrap();
+    let newest_first = ["values 2", "values 1", "values 0"].map(|text| text.as_bytes().to_vec());
+    assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
+    assert!(ledger.relatives("bob", family).await.unwrap().is_empty(), "what ann has paid for");
+    let Some(Stored::Offered(answer)) = ledger.find("bob", asked[1]).await.unwrap() else { panic!() };
+    let purchase = Purchase { fresh: Loss::ZERO, offered: asked[1].loss, answers: vec![answer], fingerprint: fingerprint(2), questions: Vec::new() };
+    let _charge = ledger.purchase("bob", purchase).await.unwrap();
+    assert_eq!(ledger.relatives("bob", family).await.unwrap(), [b"values 1"]);
+    drop(ledger);
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
+    assert!(ledger.relatives("eve", family).await.is_err());
 }
 
 async fn an_offer_past_the_budget_is_refused(url: &str) {
@@ -541,4 +564,28 @@ async fn counts_admitted(url: &str) {
         println!("standard error {error}: {} counts by Laplace, {} by Gaussian, under (1, 1e-6)", admitted[0], admitted[1]);
         assert_eq!(admitted.into_iter().max(), Some(expected));
     }
+}
+
+/// A schema of the format before this one is brought to it, whole; one that is not whole is left alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_an_older_format_is_kept_whole() {
+    let url = stage::database().await;
+    let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
+    let _charge = ledger.debit("ann", gaussian(0.01), fingerprint(1)).await.unwrap();
+    let asked = question(1, 0.1, gaussian(0.01));
+    ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
+    drop(ledger);
+    let set_back = "DROP TABLE pgveil_ledger.family; UPDATE pgveil_ledger.format SET version = 3";
+    stage::execute(&url, set_back).await;
+    let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
+    assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));
+    assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(Stored::Held(b"values".to_vec())));
+    assert!(ledger.relatives("ann", asked.family.unwrap()).await.unwrap().is_empty(), "kept before there were families");
+    ledger.keep("ann", question(17, 0.1, gaussian(0.01)), b"more".to_vec()).await.unwrap();
+    assert_eq!(ledger.relatives("ann", asked.family.unwrap()).await.unwrap(), [b"more"]);
+    drop(ledger);
+    stage::execute(&url, &format!("{set_back}; DROP TABLE pgveil_ledger.claim")).await;
+    let refused = at_usual(&url, Accounting::Gdp).await.unwrap_err();
+    assert!(matches!(&refused, Error::Damaged { .. }), "{refused}");
+    stage::execute(&url, "SELECT 1 / (SELECT count(*) FROM pgveil_ledger.format WHERE version = 3)").await;
 }

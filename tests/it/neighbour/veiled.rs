@@ -14,7 +14,8 @@ use crate::veil::{TemporaryDirectory, Veil};
 
 pub struct Veiled {
     pub engine: Engine,
-    _directory: TemporaryDirectory,
+    /// Holds the ledger.
+    pub directory: TemporaryDirectory,
 }
 
 impl Veiled {
@@ -26,7 +27,7 @@ impl Veiled {
         let directory = std::env::temp_dir().join(format!("pgveil-veiled-{:x}", rand::random::<u64>()));
         std::fs::create_dir(&directory).unwrap();
         let directory = TemporaryDirectory(directory);
-        Self { engine: engine(world, &directory.0).await.with_sampler(sampler), _directory: directory }
+        Self { engine: engine(world, &directory.0).await.with_sampler(sampler), directory }
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Meter, Places, Service};
 use pgveil::error::Error;
 use pgveil::parse::Query;
-use pgveil::policy::{Certificate, Notices, Wishes};
+use pgveil::policy::{Certificate, Notices, Secret, Wishes};
 use pgveil::refusal::Refusal;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -92,10 +92,10 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
 }
 
 impl Service for Double {
-    fn verifier(&self, role: &str) -> Option<String> {
+    fn verifier(&self, role: &str) -> Option<Secret> {
         match role {
-            "ann" => Some(VERIFIER.clone()),
-            "broken" => Some("not a verifier".to_owned()),
+            "ann" => Some(Secret::from(VERIFIER.clone())),
+            "broken" => Some(Secret::from("not a verifier".to_owned())),
             _ => None,
         }
     }

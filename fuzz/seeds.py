@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Seeds of the fuzz targets from the goldens, policies and a few conversations, and dictionaries of their words: written to fuzz/corpus."""
+
+import hashlib
+import pathlib
+import re
+import struct
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CORPUS = ROOT / "fuzz" / "corpus"
+
+
+def keep(target, data):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
+
+
+def statements():
+    files = sorted((ROOT / "tests").rglob("*.sql"))
+    return [text.strip() for file in files for text in file.read_text().split(";\n") if text.strip()]
+
+
+def message(kind, body):
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+def simple(sql):
+    return message(b"Q", sql.encode() + b"\0")
+
+
+def extended(sql, *values):
+    bind = b"\0\0" + struct.pack("!hh", 0, len(values)) + b"".join(struct.pack("!i", len(v)) + v for v in values) + struct.pack("!h", 0)
+    steps = [(b"P", b"\0" + sql.encode() + b"\0\0\0"), (b"D", b"S\0"), (b"B", bind), (b"D", b"P\0"), (b"E", b"\0\0\0\0\0"), (b"S", b"")]
+    return b"".join(message(*step) for step in steps)
+
+
+def conversations():
+    session = [
+        "BEGIN; SAVEPOINT a; ROLLBACK TO a; COMMIT",
+        "DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT many",
+        "FETCH BACKWARD 3 FROM c",
+        "PREPARE p (int) AS SELECT three, $1",
+        "EXECUTE p (1)",
+        "COPY (SELECT three) TO STDOUT (FORMAT csv, HEADER)",
+        "COPY (SELECT three) TO STDOUT (FORMAT binary)",
+        "SET pgveil.epsilon = 0.5; SHOW ALL",
+        "SET TIME ZONE 'UTC'; RESET ALL; DISCARD ALL",
+        "EXPLAIN (FORMAT JSON) SELECT 1",
+        "SELECT set_config('TimeZone', 'UTC', false)",
+    ]
+    whole = b"".join(simple(sql) for sql in session)
+    yield b"\0" + whole
+    for sql in session:
+        yield b"\0" + simple(sql)
+    yield b"\0" + extended("SELECT $1::int", b"7")
+    yield b"\0" + extended("SELECT three") + message(b"C", b"Ss\0") + message(b"H", b"") + message(b"f", b"no\0") + message(b"X", b"")
+    startup = b"".join(part + b"\0" for part in [b"user", b"ann", b"database", b"survey", b"options", b"-c geqo=off", b""])
+    for code, body in [(3 << 16, startup), (196610, startup), (80877103, b""), (80877104, b""), (80877102, b"\0" * 8)]:
+        yield b"\1" + struct.pack("!ii", len(body) + 8, code) + body
+
+
+def dictionary(name, words):
+    lines = ['"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in sorted(words) if word.isascii() and word.isprintable()]
+    (CORPUS / name).write_text("\n".join(lines) + "\n")
+
+
+def main():
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    words = {"$1", "$2", "E'\\'", "''", "::", "/*", "*/", "--", "$$", "U&\"", "||", "<=", "->>", "nls.things"}
+    words.update("thing_id woman_id s i l n m f r t tx v b u d dd ts tz iv tm en j a ta".split())
+    for number, sql in enumerate(statements()):
+        words.update(re.findall(r"[A-Za-z_][A-Za-z_0-9.]*", sql))
+        if len(sql) < 4000:
+            keep("plan", bytes([(number * 37) % 256 if number % 3 == 0 else 0]) + sql.encode())
+            bound = re.sub(r"\b\d+\b|'[^']*'", lambda _: "$1", sql)
+            keep("bind", bound.encode() + b"\0dit's \\ \0e-1")
+            keep("messages", b"\0" + simple(sql))
+    for sql in ["SELECT $1, $2::text WHERE $1 = ANY($2)", "SELECT count(*) FROM t WHERE a = $1 AND b IN ($2, $3) LIMIT $4 OFFSET $5"]:
+        keep("bind", sql.encode() + b"".join(b"\0" + bytes([100 + at]) + b"x'y" for at in range(5)))
+    for conversation in conversations():
+        keep("messages", conversation)
+    keys = set()
+    for policy in [*(ROOT / "policies").glob("*.yaml"), *(ROOT / "tests").rglob("policy.yaml")]:
+        text = policy.read_text()
+        keys.update(re.findall(r"[A-Za-z_][A-Za-z_0-9.]*", re.sub(r"#.*", "", text)))
+        keep("policy", text.encode())
+    dictionary("sql.dict", words)
+    dictionary("policy.dict", keys | {"${X}", ": ", "- ", "{", "}", "[", "]", "1e-6", "->", "!!", "&a", "*a"})
+
+
+main()

@@ -1,0 +1,92 @@
+//! Mutants by switches: one build holds them all, and the environment variable PGVEIL_MUTANT turns one of them on for a run of the tests.
+//!
+//! A mutant of an expression is woven in as `if crate::mutated(17) { mutant } else { original }`. What does not compile is found by the compiler's own spans and
+//! left out. So a mutant costs a run of the tests that matter to its module, and no build.
+
+mod find;
+mod trial;
+mod weave;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use find::Site;
+
+/// Where a mistake costs privacy.
+const MODULES: [&str; 5] = ["analyze", "rewrite", "release", "mechanism", "ledger"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, each, seed] = arguments.as_slice() else {
+        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_MODULE SEED");
+        return ExitCode::from(2);
+    };
+    let (Ok(each), Ok(seed)) = (each.parse::<usize>(), seed.parse::<u64>()) else {
+        eprintln!("MUTANTS_PER_MODULE and SEED are numbers");
+        return ExitCode::from(2);
+    };
+    let folder = PathBuf::from(folder);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    copy(root, &folder);
+    let mut sites = Vec::new();
+    for module in MODULES {
+        let mut found = sites_of(root, module);
+        let all = found.len();
+        shuffle(&mut found, seed);
+        found.truncate(each);
+        println!("{module}: {} of {all} mutants", found.len());
+        sites.extend(found.into_iter().enumerate());
+    }
+    // One of each module after the other, so that a trial that is cut short has tried all.
+    sites.sort_by_key(|(turn, _)| *turn);
+    let mut sites: Vec<Site> = sites.into_iter().map(|(_, site)| site).collect();
+    for (number, site) in sites.iter_mut().enumerate() {
+        site.id = number + 1;
+    }
+    let sites = weave::compiling(root, &folder, sites);
+    trial::all(&folder, &sites)
+}
+
+/// What git knows of, and what it does not ignore.
+fn copy(root: &Path, folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    let listed = Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output().unwrap();
+    for name in String::from_utf8(listed.stdout).unwrap().lines() {
+        let (from, to) = (root.join(name), folder.join(name));
+        if from.is_file() {
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(from, to).unwrap();
+        }
+    }
+}
+
+fn sites_of(root: &Path, module: &str) -> Vec<Site> {
+    let mut folders = vec![root.join("src").join(module)];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "testing.rs" {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.extend(find::sites(path.strip_prefix(root).unwrap(), module, &text));
+            }
+        }
+    }
+    found
+}
+
+/// Fisher and Yates, by xorshift64*.
+fn shuffle(sites: &mut [Site], seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for at in (1..sites.len()).rev() {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        let other = (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % (at + 1);
+        sites.swap(at, other);
+    }
+}

@@ -1,0 +1,98 @@
+//! One unit's influence on a release, measured exactly: the emitted statement over the rows, and over those without the unit, subtracted in integers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use num_bigint::{BigInt, BigUint};
+use num_traits::ToPrimitive;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::population::Population;
+use crate::mechanism::Mechanism;
+use crate::rewrite::{Price, ReleasePlan};
+
+/// The group's key, and its integers.
+type Groups = BTreeMap<Vec<Option<String>>, Vec<BigInt>>;
+
+/// The most that leaving units moved a release, of what is declared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Influence {
+    /// Of the declared bound: 1 is all of it.
+    pub share: f64,
+    /// Compared in integers.
+    pub holds: bool,
+    /// Units that left, one at a time.
+    pub units: usize,
+}
+
+/// Measures some units, the canary first. `None` where the release has no vector of sums.
+///
+/// # Requires
+/// The session holds the population's tables, and may write them; they are as before afterwards.
+///
+/// # Errors
+/// The database's own; over made-up rows.
+pub async fn influence(
+    client: &Client,
+    population: &Population,
+    release: &ReleasePlan,
+    units: usize,
+) -> Result<Option<Influence>, tokio_postgres::Error> {
+    let (Some(sql), Some(price)) = (release.sql(), release.price()) else { return Ok(None) };
+    let whole = groups(client, sql, release.key_columns()).await?;
+    let mut found = Influence { share: 0.0, holds: true, units: 0 };
+    for unit in 0..units.min(Population::units()) {
+        client.batch_execute("BEGIN").await?;
+        client.batch_execute(&population.statements(Some(unit)).join(";\n")).await?;
+        let rest = groups(client, sql, release.key_columns()).await;
+        client.batch_execute("ROLLBACK").await?;
+        let (share, holds) = moved(price, release, &whole, &rest?);
+        found = Influence { share: found.share.max(share), holds: found.holds && holds, units: found.units + 1 };
+    }
+    Ok(Some(found))
+}
+
+async fn groups(client: &Client, sql: &str, keys: usize) -> Result<Groups, tokio_postgres::Error> {
+    let mut groups = Groups::new();
+    for message in client.simple_query(sql).await? {
+        let SimpleQueryMessage::Row(row) = message else { continue };
+        let key = (0..keys).map(|at| row.get(at).map(str::to_owned)).collect();
+        let values = (keys..row.len()).map(|at| row.get(at).and_then(|text| text.parse().ok()).unwrap_or_default()).collect();
+        groups.insert(key, values);
+    }
+    Ok(groups)
+}
+
+/// The difference's norm beside the clip: squared under Gaussian noise. Integers of a refined release are on finer lattices already.
+fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> (f64, bool) {
+    let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
+    let zeros = vec![BigInt::ZERO; price.weights.len()];
+    let (mut norm, mut touched, mut appears) = (BigUint::ZERO, 0u32, false);
+    for key in whole.keys().chain(rest.keys()).collect::<BTreeSet<_>>() {
+        let (here, there) = (whole.get(key), rest.get(key));
+        appears |= here.is_none();
+        touched += u32::from(here != there);
+        let (here, there) = (here.unwrap_or(&zeros), there.unwrap_or(&zeros));
+        for (at, weight) in price.weights.iter().enumerate() {
+            let finer = if release.is_refined() { finest - price.calibrated[at].refine } else { finest };
+            let moved = ((&here[at] - &there[at]).magnitude() * weight) << finer;
+            norm += match price.mechanism {
+                Mechanism::Gaussian => &moved * &moved,
+                Mechanism::Laplace => moved,
+            };
+        }
+    }
+    let limit = &price.clip << finest;
+    let (limit, root) = match price.mechanism {
+        Mechanism::Gaussian => (&limit * &limit, 0.5),
+        Mechanism::Laplace => (limit, 1.0),
+    };
+    let within = norm <= limit && !appears && price.groups_per_unit.is_none_or(|most| touched <= most);
+    (ratio(&norm, &limit).powf(root), within)
+}
+
+/// For display: the leading bits decide.
+fn ratio(a: &BigUint, b: &BigUint) -> f64 {
+    let shift = a.bits().max(b.bits()).saturating_sub(900);
+    let float = |value: &BigUint| (value >> shift).to_f64().unwrap_or(f64::MAX);
+    float(a) / float(b)
+}

@@ -1,0 +1,104 @@
+//! What is asked of each private table: the questions that tell most of one unit, and what must be refused.
+
+use super::population::Population;
+use super::values::{extreme, listed};
+use crate::catalog::Type;
+use crate::mechanism::Accounting;
+use crate::policy::{Column, Policy, Protection, Table, Unit};
+use crate::shadow::{identifier, qualified};
+
+/// Where in an answer the canary shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shows {
+    /// In the one row.
+    Row,
+    /// In the row of this first column, which is there always.
+    Group(String),
+    /// By the presence of a row of this first column.
+    Presence(String),
+}
+
+/// One question, and how an attacker reads the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// In words.
+    pub name: String,
+    pub sql: String,
+    pub shows: Shows,
+}
+
+impl Question {
+    /// Whether its groups come from the data, above a threshold.
+    pub fn is_thresholded(&self) -> bool {
+        matches!(self.shows, Shows::Presence(_))
+    }
+}
+
+/// Count, sum, averages by a listed key, and keys by threshold, of every table that has rows.
+pub fn questions(policy: &Policy, population: &Population) -> Vec<Question> {
+    let private = policy.tables.iter().filter(|table| population.fills(table));
+    private
+        .flat_map(|table| match &table.protection {
+            Protection::Private(unit) => of_table(table, unit, policy.privacy.accounting),
+            Protection::Public => Vec::new(),
+        })
+        .collect()
+}
+
+fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question> {
+    let (name, shown) = (qualified(&table.schema, &table.name), format!("{}.{}", table.schema, table.name));
+    let whose = unit.path.first().map_or(unit.column.as_str(), |step| step.column.as_str());
+    let free = |column: &&Column| column.name != whose && !table.unique_keys.iter().any(|key| key.columns.contains(&column.name));
+    let mut all = vec![Question { name: format!("count of {shown}"), sql: format!("SELECT count(*) FROM {name}"), shows: Shows::Row }];
+    let summed = table.columns.iter().filter(free).find(|column| column.bounds.is_some() && is_number(&column.data_type) && listed(column).is_none());
+    if let Some(column) = summed {
+        let (of, quoted) = (&column.name, identifier(&column.name));
+        all.push(Question { name: format!("sum of {shown}.{of}"), sql: format!("SELECT count(*), sum({quoted}) FROM {name}"), shows: Shows::Row });
+        let keyed = table.columns.iter().filter(free).find_map(|key| extreme(key).filter(|_| listed(key).is_some()).map(|value| (key, value)));
+        if let Some((key, value)) = keyed {
+            let by = identifier(&key.name);
+            let sql = format!("SELECT {by}::text, count(*), avg({quoted}) FROM {name} GROUP BY {by}");
+            all.push(Question { name: format!("average of {of} by {}", key.name), sql, shows: Shows::Group(value) });
+        }
+    }
+    // Pure accounting shows no key by threshold. A key without bounds is the hardest case: nothing is known of its values.
+    let alone = table.columns.iter().filter(free).filter(|column| listed(column).is_none() && is_plain(&column.data_type));
+    let alone = alone.min_by_key(|column| column.bounds.is_some()).filter(|_| accounting != Accounting::Pure);
+    if let Some((key, value)) = alone.and_then(|key| extreme(key).map(|value| (key, value))) {
+        let by = identifier(&key.name);
+        let sql = format!("SELECT {by}::text, count(*) FROM {name} GROUP BY {by}");
+        all.push(Question { name: format!("keys of {shown}.{} by threshold", key.name), sql, shows: Shows::Presence(value) });
+    }
+    all
+}
+
+/// What shows rows, or would change them: each must be refused, or answered without a row.
+pub fn attempts(policy: &Policy, population: &Population) -> Vec<String> {
+    let private = policy.tables.iter().filter(|table| population.fills(table));
+    private
+        .flat_map(|table| {
+            let name = qualified(&table.schema, &table.name);
+            let column = table.columns.first().map_or("1".to_owned(), |column| identifier(&column.name));
+            [
+                format!("SELECT * FROM {name}"),
+                format!("SELECT {column} FROM {name} ORDER BY 1 LIMIT 1"),
+                format!("SELECT string_agg({column}::text, ',') FROM {name}"),
+                format!("SELECT array_agg({column}) FROM {name}"),
+                format!("SELECT row_number() OVER (ORDER BY {column}), {column} FROM {name}"),
+                format!("SELECT (SELECT {column} FROM {name} LIMIT 1)"),
+                format!("SELECT 1 WHERE EXISTS (SELECT FROM {name})"),
+                format!("COPY {name} TO STDOUT"),
+                format!("DELETE FROM {name}"),
+            ]
+        })
+        .collect()
+}
+
+fn is_number(data_type: &Type) -> bool {
+    matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8)
+}
+
+/// Values that print as they are written.
+fn is_plain(data_type: &Type) -> bool {
+    matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None))
+}

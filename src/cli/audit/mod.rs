@@ -1,0 +1,110 @@
+//! `pgveil audit`: the answers of this policy's proxy, over made-up rows, attacked; and the exact influence of one unit beside what is declared.
+
+mod report;
+mod stage;
+mod trials;
+
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::arguments::AuditOptions;
+use super::{Failure, signal, start};
+use crate::audit::{Question, attack, attempts, influence, questions};
+use crate::mechanism::{Loss, Mechanism};
+use crate::rewrite::Plan;
+use report::{Asked, Attempt, Measured, Report};
+use stage::Stage;
+
+/// Probability of blaming a sound proxy, over all questions.
+const ALARM: f64 = 1e-3;
+/// Units whose influence on each question is measured, the canary among them.
+const MEASURED: usize = 6;
+
+pub async fn run(options: AuditOptions) -> Result<(), Failure> {
+    let token = signal::token()?;
+    let stage = signal::unless(&token, Stage::build(&options.file)).await?;
+    let audited = signal::unless(&token, audited(&stage, &options)).await;
+    stage.stop().await;
+    let report = audited?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::new)?);
+    } else {
+        report.lines().iter().for_each(|line| println!("{line}"));
+    }
+    if report.findings() == 0 { Ok(()) } else { Err(Failure::Shown) }
+}
+
+async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failure> {
+    let asked = questions(stage.policy(), &stage.population);
+    if asked.is_empty() {
+        let why = stage.population.left_out.join("; ");
+        return Err(Failure::with_remedy(
+            format_args!("no private table could be filled with made-up rows: {why}"),
+            "Show other columns in the policy.",
+        ));
+    }
+    let plans = stage.plans(&asked).await?;
+    let mut measured = Vec::new();
+    for (question, plan) in asked.iter().zip(&plans) {
+        measured.extend(measure(stage, question, plan).await?);
+    }
+    let bar = bar(&asked, options.trials);
+    // What is Laplace while nothing else was charged stays so, or is Gaussian from here on: one law for all trials.
+    stage.buy(&asked, 1, &ProgressBar::hidden()).await?;
+    let plans = stage.plans(&asked).await?;
+    let before = stage.spent().await?;
+    let with = stage.buy(&asked, options.trials, &bar).await?;
+    stage.fill(Some(crate::audit::CANARY)).await?;
+    let without = stage.buy(&asked, options.trials, &bar).await?;
+    bar.finish_and_clear();
+    let spent = stage.spent().await?;
+    let mut verdicts = Vec::new();
+    for (((question, plan), with), without) in asked.iter().zip(&plans).zip(with).zip(without) {
+        let loss = plan.loss();
+        let gain = attack(&crate::audit::Trials { with, without }, loss.delta.to_f64(), ALARM / asked.len() as f64);
+        verdicts.push(Asked::new(question, mechanism(plan), loss, gain));
+    }
+    let charged = plans.iter().try_fold(Loss::ZERO, |sum, plan| sum.compose(plan.loss()));
+    let books = charged.is_some_and(|once| trials::times(once, 2 * options.trials) == trials::since(spent, before));
+    let mut refused = Vec::new();
+    for sql in attempts(stage.policy(), &stage.population) {
+        refused.push(Attempt { sqlstate: stage.attempt(&sql).await?, sql });
+    }
+    let kept = stage.spent().await? == spent;
+    let left_out = stage.population.left_out.iter().chain(&stage.warnings).cloned().collect();
+    let name = shown(&options.file);
+    let unit = stage.policy().privacy.unit.clone();
+    Ok(Report { policy: name, unit, trials: options.trials, alarm: ALARM, asked: verdicts, measured, refused, books, kept, left_out })
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+async fn measure(stage: &Stage, question: &Question, plan: &Plan) -> Result<Vec<Measured>, Failure> {
+    let mut measured = Vec::new();
+    for release in plan.releases() {
+        let found = influence(&stage.client, &stage.population, release, MEASURED).await.map_err(start::database_failed)?;
+        measured.extend(found.map(|found| Measured { question: question.name.clone(), share: found.share, units: found.units, holds: found.holds }));
+    }
+    Ok(measured)
+}
+
+/// Of the plan's vector.
+fn mechanism(plan: &Plan) -> &'static str {
+    match plan.releases().iter().find_map(|release| release.price()).map(|price| price.mechanism) {
+        Some(Mechanism::Gaussian) => "Gaussian",
+        Some(Mechanism::Laplace) => "Laplace",
+        None => "none",
+    }
+}
+
+fn bar(asked: &[Question], trials: u32) -> ProgressBar {
+    let bar = ProgressBar::new(asked.len() as u64 * u64::from(trials) * 2);
+    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:32}] {pos}/{len} answers, {eta} left") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_message("Attacking");
+    bar
+}

@@ -1,0 +1,178 @@
+//! Where an audit plays: a throw-away PostgreSQL with the policy's tables and made-up rows, and a proxy before it with a budget of its own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use indicatif::ProgressBar;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::trials::Session;
+use crate::audit::{Population, Question, Seen};
+use crate::catalog;
+use crate::cli::start::{self, Opened, Started};
+use crate::cli::{Failure, serve};
+use crate::engine::{Asker, Engine};
+use crate::mechanism::{Accounting, Loss};
+use crate::parse::{Statement, parse};
+use crate::policy::{self, Budget, Certificate, ColumnRule, File, KeyChoice, Policy, Renew, Reuse, Role, RoleReuse, TableRule, Wishes};
+use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Options, connect};
+use crate::shadow::{ShadowSource, twin};
+use crate::wire;
+
+/// Who asks.
+const AUDITOR: &str = "auditor";
+/// What an audit may spend: more than any number of trials.
+const BUDGET: Budget = Budget { epsilon: 1e8, delta: 1e-2 };
+/// What a question spends: mu is about 3, where a guess from one answer is right nine times in ten; and 4 of pure epsilon.
+const EPSILON: f64 = 15.0;
+const EPSILON_PURE: f64 = 4.0;
+const SESSIONS: u32 = 10_000;
+const DATABASE: &str = "audit";
+
+/// Field order is drop order: the proxy, then what it stands on.
+pub struct Stage {
+    _proxy: DropGuard,
+    started: Started,
+    pub population: Population,
+    pub warnings: Vec<String>,
+    /// A session of the throw-away server's superuser.
+    pub client: Client,
+    address: SocketAddr,
+    password: String,
+    local: LocalPostgres,
+    /// Holds the ledger.
+    _scratch: Directory,
+}
+
+impl Stage {
+    pub async fn build(path: &Path) -> Result<Self, Failure> {
+        let file = start::read(path)?;
+        let source = start::open(&file, &start::database(&file)?).await?;
+        let options = Options { database: Some(DATABASE.to_owned()), settings: Vec::new() };
+        let local = LocalPostgres::start_engine(Server::Native, options).await.map_err(|e| {
+            Failure::with_remedy(e, "An audit fills a throw-away PostgreSQL: install its server binaries, or name their directory by PGVEIL_PG_BIN.")
+        })?;
+        let config = local.config();
+        let mut own = connect(&config).await.map_err(start::unreachable_database)?;
+        let warnings = twin(&source.policy, &source.connected.client, &mut own.client).await.map_err(Failure::new)?;
+        source.connected.close().await;
+        let password = format!("{:032x}", rand::random::<u128>());
+        let opened = audited(file, own, &password).await?;
+        let population = Population::of(&opened.policy);
+        let scratch = Directory::scratch().map_err(Failure::new)?;
+        let ledger = format!("sqlite://{}", scratch.path().join("ledger.db").display());
+        let client = connect(&config).await.map_err(start::unreachable_database)?.client;
+        client.batch_execute("SET session_replication_role = replica").await.map_err(start::database_failed)?;
+        let started = start::engine(opened, config, ShadowSource::Local, &ledger, start::CONNECTIONS, None).await?;
+        let listener = serve::listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let address = listener.local_addr().map_err(Failure::new)?;
+        let shutdown = CancellationToken::new();
+        tokio::spawn(wire::serve(listener, None, Arc::clone(&started.engine), shutdown.clone()));
+        let proxy = shutdown.drop_guard();
+        let stage = Self { _proxy: proxy, started, population, warnings, client, address, password, local, _scratch: scratch };
+        stage.fill(None).await?;
+        Ok(stage)
+    }
+
+    pub fn policy(&self) -> &Policy {
+        self.engine().policy()
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.started.engine
+    }
+
+    /// Puts the made-up rows in place of what is there; without one unit's.
+    pub async fn fill(&self, without: Option<usize>) -> Result<(), Failure> {
+        for statement in self.population.statements(without) {
+            self.client.batch_execute(&statement).await.map_err(start::database_failed)?;
+        }
+        self.client.batch_execute("ANALYZE").await.map_err(start::database_failed)
+    }
+
+    /// How each question would be answered now.
+    pub async fn plans(&self, questions: &[Question]) -> Result<Vec<Arc<crate::rewrite::Plan>>, Failure> {
+        let mut plans = Vec::new();
+        for question in questions {
+            let failed = |why: String| Failure::new(format_args!("{}: {why}", question.sql));
+            let statements = parse(&question.sql).map_err(|refusal| failed(refusal.message))?;
+            let [Statement::Query(query)] = statements.as_slice() else { return Err(failed("not a query".to_owned())) };
+            let keys = if question.is_thresholded() { KeyChoice::Threshold } else { KeyChoice::Auto };
+            let wishes = Wishes { keys, reuse: Reuse::Off, ..Wishes::default() };
+            let asker = Asker { role: AUDITOR.to_owned(), wishes, settings: Vec::new(), search_path: Vec::new() };
+            plans.push(self.engine().plan(&asker, query).await.map_err(|error| failed(error.report().message))?.0);
+        }
+        Ok(plans)
+    }
+
+    /// Buys each question so many times, all in sessions of their own.
+    pub async fn buy(&self, questions: &[Question], times: u32, bar: &ProgressBar) -> Result<Vec<Vec<Seen>>, Failure> {
+        let all = questions.iter().map(|question| async move {
+            let session = self.session().await?;
+            session.expect(question).await?;
+            let mut seen = Vec::new();
+            for _ in 0..times {
+                seen.push(session.ask(question).await?);
+                bar.inc(1);
+            }
+            Ok(seen)
+        });
+        try_join_all(all).await
+    }
+
+    /// The SQLSTATE of a refusal; `None` where rows came back.
+    pub async fn attempt(&self, sql: &str) -> Result<Option<String>, Failure> {
+        self.session().await?.attempt(sql).await
+    }
+
+    async fn session(&self) -> Result<Session, Failure> {
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(self.address.port()).user(AUDITOR).password(&self.password).dbname(DATABASE).ssl_mode(SslMode::Disable);
+        Ok(Session(connect(&config).await.map_err(start::unreachable_database)?.client))
+    }
+
+    pub async fn spent(&self) -> Result<Loss, Failure> {
+        Ok(self.engine().ledger().balance(AUDITOR).await.map_err(Failure::new)?.spent)
+    }
+
+    /// Stops everything and removes every trace.
+    pub async fn stop(self) {
+        let Self { _proxy: proxy, started, client, local, _scratch: scratch, .. } = self;
+        drop((proxy, client));
+        start::stop(started.engine).await;
+        local.stop().await;
+        drop(scratch);
+    }
+}
+
+/// The policy over the throw-away tables, which have no hidden column, with one role and a budget of its own.
+async fn audited(mut file: File, own: Connected, password: &str) -> Result<Opened, Failure> {
+    let catalog = catalog::load(&own.client).await.map_err(Failure::new)?;
+    let pure = file.privacy.accounting == Accounting::Pure;
+    let epsilon = if pure { EPSILON_PURE } else { EPSILON };
+    (file.privacy.budget, file.privacy.epsilon_default, file.privacy.epsilon_max) = (BUDGET, epsilon, epsilon);
+    file.privacy.threshold_share = 0.5;
+    // Each question has a session of its own.
+    (file.limits.connections, file.limits.connections_per_role, file.limits.connections_per_address) = (SESSIONS, SESSIONS, SESSIONS);
+    file.roles = vec![Role {
+        name: AUDITOR.to_owned(),
+        verifier: wire::scram::make_verifier(password).into(),
+        certificate: Certificate::Optional,
+        budget: Budget { delta: 1e-4, ..BUDGET },
+        renew: Renew::Never,
+        reuse: RoleReuse::Chosen,
+        wishes: Wishes::default(),
+    }];
+    for table in &mut file.tables {
+        let relation = catalog.table(&table.schema, &table.name);
+        if let TableRule::Private { columns, .. } = &mut table.rule {
+            columns.retain(|column| column.rule != ColumnRule::Hidden && relation.is_some_and(|relation| relation.column(&column.name).is_some()));
+        }
+    }
+    let checked = policy::check(&file, &catalog, &own.client).await.map_err(Failure::Policy)?;
+    Ok(Opened { policy: checked.policy, warnings: checked.warnings, catalog, connected: own })
+}

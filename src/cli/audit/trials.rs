@@ -1,0 +1,76 @@
+//! One session of the auditor, as any client has it.
+
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+
+use crate::audit::{Question, Seen, Shows};
+use crate::cli::{Failure, start};
+use crate::mechanism::{Fixed, Loss};
+
+pub struct Session(pub Client);
+
+impl Session {
+    /// Buys every answer anew, with keys as the question wants them.
+    pub async fn expect(&self, question: &Question) -> Result<(), Failure> {
+        let keys = if question.is_thresholded() { "threshold" } else { "auto" };
+        self.0.batch_execute(&format!("SET pgveil.reuse = off; SET pgveil.keys = {keys}")).await.map_err(start::database_failed)
+    }
+
+    /// The numbers that one answer shows of the canary.
+    pub async fn ask(&self, question: &Question) -> Result<Seen, Failure> {
+        let messages = self.0.simple_query(&question.sql).await.map_err(start::database_failed)?;
+        let rows = || messages.iter().filter_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None });
+        match &question.shows {
+            Shows::Row => {
+                let row = rows().next().ok_or_else(|| Failure::new(format_args!("{}: no row came back", question.sql)))?;
+                Ok((0..row.len()).map(|at| number(row, at)).collect())
+            }
+            Shows::Group(value) => {
+                let row = rows().find(|row| is(row.get(0), value));
+                let row = row.ok_or_else(|| Failure::new(format_args!("{}: no group {value} came back", question.sql)))?;
+                Ok((1..row.len()).map(|at| number(row, at)).collect())
+            }
+            Shows::Presence(value) => Ok(vec![if rows().any(|row| is(row.get(0), value)) { 1.0 } else { 0.0 }]),
+        }
+    }
+
+    /// The SQLSTATE of a refusal, `00000` for an answer without a row; `None` where a row or a byte of one came back.
+    pub async fn attempt(&self, sql: &str) -> Result<Option<String>, Failure> {
+        match self.0.simple_query(sql).await {
+            Err(error) => match error.as_db_error() {
+                Some(refusal) => Ok(Some(refusal.code().code().to_owned())),
+                // A copy is what this client cannot take: it came all the same.
+                None => Ok(None),
+            },
+            Ok(messages) if messages.iter().any(|message| matches!(message, SimpleQueryMessage::Row(_))) => Ok(None),
+            Ok(_) => Ok(Some("00000".to_owned())),
+        }
+    }
+}
+
+/// NULL is zero.
+fn number(row: &SimpleQueryRow, at: usize) -> f64 {
+    row.get(at).and_then(|text| text.parse().ok()).filter(|value: &f64| value.is_finite()).unwrap_or(0.0)
+}
+
+/// `1.50` is `1.5`.
+fn is(found: Option<&str>, value: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok();
+    found.is_some_and(|text| text == value || number(text).is_some_and(|found| number(value) == Some(found)))
+}
+
+/// So many times a loss.
+pub fn times(loss: Loss, count: u32) -> Loss {
+    let all = |one: Fixed| Fixed(one.0 * u128::from(count));
+    Loss { epsilon: loss.epsilon.map(all), rho: all(loss.rho), mu_squared: all(loss.mu_squared), delta: all(loss.delta) }
+}
+
+/// What was spent since; epsilon where it always was one.
+pub fn since(after: Loss, before: Loss) -> Loss {
+    let less = |a: Fixed, b: Fixed| Fixed(a.0.saturating_sub(b.0));
+    Loss {
+        epsilon: after.epsilon.zip(before.epsilon).map(|(a, b)| less(a, b)),
+        rho: less(after.rho, before.rho),
+        mu_squared: less(after.mu_squared, before.mu_squared),
+        delta: less(after.delta, before.delta),
+    }
+}

@@ -1,0 +1,85 @@
+//! What others may learn from this process beside what it says: core dumps, its memory and environment, the text of a panic.
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit};
+
+use super::Failure;
+
+/// No core dumps, of this process and of the servers that it starts, and no other process of the same user reads its memory or environment (prctl(2),
+/// PR_SET_DUMPABLE): both may hold private rows and the database's password.
+///
+/// # Errors
+/// Where the operating system does not grant it; nothing private was read by then.
+pub fn close() -> Result<(), Failure> {
+    let failed = |error: rustix::io::Errno| Failure::new(format_args!("core dumps could not be turned off: {error}"));
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).map_err(failed)?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)
+}
+
+/// A panic is logged by its place alone: its text may quote a statement or a row.
+pub fn tell_panics_by_place() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        tracing::error!(place, "a panic, whose text is not told");
+    }));
+}
+
+/// Whether everything on this machine is open to it.
+pub fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::process::{dumpable_behavior, getrlimit};
+
+    use super::*;
+
+    /// Set in the process that is to be looked at: what is tried here holds for a whole process.
+    const CHILD: &str = "PGVEIL_TEST_CHILD";
+    const CANARY: &str = "canary-of-a-panic";
+
+    /// This test binary again, with one test.
+    fn child(name: &str) -> std::process::Output {
+        let this = std::env::current_exe().unwrap();
+        let mut command = Command::new(this);
+        command.args(["--exact", &format!("cli::process::tests::{name}"), "--nocapture"]).env(CHILD, "1").env("PGVEIL_LOG", "trace");
+        command.env("RUST_BACKTRACE", "full").output().unwrap()
+    }
+
+    fn is_child() -> bool {
+        std::env::var_os(CHILD).is_some()
+    }
+
+    #[test]
+    fn a_panic_tells_its_place_alone() {
+        if is_child() {
+            super::super::log::start();
+            tell_panics_by_place();
+            let cut = format!("é{CANARY}");
+            let told = std::panic::catch_unwind(|| cut[1..].len());
+            assert!(told.is_err());
+            panic!("{CANARY}");
+        }
+        let output = child("a_panic_tells_its_place_alone");
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        assert!(!output.status.success());
+        assert_eq!(said.matches("a panic, whose text is not told").count(), 2, "{said}");
+        assert_eq!(said.matches("src/cli/process.rs:").count(), 2, "{said}");
+        assert!(!said.contains(CANARY), "{said}");
+    }
+
+    #[test]
+    fn a_closed_process_is_not_dumped() {
+        if is_child() {
+            close().unwrap();
+            assert_eq!(getrlimit(Resource::Core), Rlimit { current: Some(0), maximum: Some(0) });
+            assert_eq!(dumpable_behavior(), Ok(DumpableBehavior::NotDumpable));
+            return;
+        }
+        let output = child("a_closed_process_is_not_dumped");
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+    }
+}

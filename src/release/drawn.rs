@@ -1,0 +1,64 @@
+//! The noise that a table's sums hold, kept with them: whoever shows them again, or adds them up, tells their own error.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mechanism::{Mechanism, Noise};
+use crate::rewrite::{Measure, Price, measure_terms};
+
+/// What was drawn for each group of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// Each with the bits that its lattice was refined by.
+    draws: Vec<(Noise, u32)>,
+    /// How many times each draw is in each coordinate, in units of the draws' base lattices. Empty: each coordinate has its own draw. Stored answers are like that.
+    #[serde(skip)]
+    terms: Vec<Vec<(usize, f64)>>,
+    /// Of how many groups, each with its own draws, a group is the sum; parallel to the groups. Empty: each of itself.
+    #[serde(skip)]
+    summed: Vec<usize>,
+}
+
+impl Drawn {
+    /// One draw a coordinate.
+    pub fn of(price: &Price) -> Self {
+        Self { draws: price.calibrated.iter().map(|c| (c.noise, c.refine)).collect(), terms: Vec::new(), summed: Vec::new() }
+    }
+
+    /// The noise of coordinates that are made of these, over groups that are sums of these groups.
+    pub(super) fn added_up(&self, terms: Vec<Vec<(usize, f64)>>, summed: Vec<usize>) -> Self {
+        Self { draws: self.draws.clone(), terms, summed }
+    }
+
+    /// That with the heavier tail, of whatever was drawn.
+    pub fn mechanism(&self) -> Mechanism {
+        let is_laplace = self.draws.iter().any(|(noise, _)| matches!(noise, Noise::Laplace { .. }));
+        if is_laplace { Mechanism::Laplace } else { Mechanism::Gaussian }
+    }
+
+    /// What each draw adds to a measure of a group: signed standard deviations in the measure's unit. Measures of one group share draws.
+    pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
+        let root = (self.summed.get(group).copied().unwrap_or(1) as f64).sqrt();
+        let mut noise = vec![0.0; self.draws.len()];
+        for (coordinate, factor) in measure_terms(measure) {
+            let own = [(coordinate, 1.0)];
+            let terms = if self.terms.is_empty() { &own[..] } else { self.terms.get(coordinate).map_or(&[][..], Vec::as_slice) };
+            for (draw, times) in terms {
+                if let (Some(sum), Some((law, refined))) = (noise.get_mut(*draw), self.draws.get(*draw)) {
+                    *sum += factor * times * root * law.standard_deviation() / 2f64.powi(*refined as i32);
+                }
+            }
+        }
+        noise
+    }
+
+    /// The standard deviation of a measure's noise, in the measure's unit, in the group where it is largest.
+    pub fn deviation(&self, measure: &Measure) -> f64 {
+        let widest = (0..self.summed.len()).max_by_key(|group| self.summed[*group]).unwrap_or(0);
+        self.noise(measure, widest).iter().map(|n| n * n).sum::<f64>().sqrt()
+    }
+
+    /// The most groups that a group is the sum of.
+    pub fn summed(&self) -> usize {
+        self.summed.iter().copied().max().unwrap_or(1)
+    }
+}

@@ -1,0 +1,267 @@
+//! What questions have in common that are answered by sums of each other's groups: the rows that are read, and the exact integers that are added up of each.
+//!
+//! Two releases of one family read the same FROM for the same units. Where one is grouped more finely, over lists of keys that are shown whole, the other's exact
+//! integers are sums of its cells: of the cells that meet the conditions it has on top. So are their noisy ones, which is post-processing.
+
+use sha2::{Digest, Sha256};
+
+use super::expression::Expressions;
+use super::ground::{ground, inlined_columns};
+use super::levels::Levels;
+use super::partials::{Count, Mask, Measure, Partial};
+use super::price::Bounding;
+use super::relation::Flat;
+use super::{Emission, Price, ReleasePlan, Terms};
+use crate::analyze::KeyRule;
+use crate::catalog::Type;
+use crate::refusal::Refusal;
+use crate::resolve::{ColumnId, Expr, JoinKind, Relation};
+
+/// How a release stands in its family.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Family {
+    /// Of the policy's version, FROM, the unit and what its rows are bounded by. Conditions, keys and aggregates are no part of it.
+    pub digest: [u8; 32],
+    /// What its statement may spend.
+    pub epsilon: f64,
+    pub conditions: Vec<Condition>,
+    /// Parallel to the release's keys.
+    pub keys: Vec<Grouping>,
+    /// Columns that conditions and keys read, of types whose equal values are one to every expression that can be evaluated.
+    pub columns: Vec<Reading>,
+    /// The name of what each coordinate adds up; `None` where that of a group is not the sum of those of its parts.
+    pub coordinates: Vec<Option<String>>,
+    /// What can be had of the coordinates.
+    pub totals: Vec<Total>,
+}
+
+/// A conjunct of WHERE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    /// As it is emitted: the same text is the same condition, since FROM is the same.
+    pub sql: String,
+    /// `None` where it reads a subquery, or stands within a join.
+    pub expr: Option<Expr>,
+}
+
+/// A key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grouping {
+    pub sql: String,
+    pub expr: Expr,
+    /// No row that meets the conditions has another value than those listed.
+    pub is_whole: bool,
+}
+
+/// A column as expressions read it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    pub id: ColumnId,
+    pub sql: String,
+    /// Expressions read it as it is stored: beside another column a clamped one is sometimes read otherwise than alone.
+    pub is_bare: bool,
+}
+
+/// An exact total over rows: its coordinates, so many times each, divided by 2^halvings.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Total {
+    pub name: String,
+    pub terms: Vec<(usize, i64)>,
+    pub halvings: u32,
+}
+
+/// `None` where neither a coarser nor a finer question can have a part in it: without a vector, with keys by threshold, with constants made of other releases, or
+/// with narrower bounds than the policy's, which cut finer groups otherwise.
+pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, terms: &Terms) -> Result<Option<Family>, Refusal> {
+    let Some(price) = &plan.price else { return Ok(None) };
+    let listed = plan.keys.iter().all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
+    let narrowed = terms.wishes.groups_per_unit.is_some() || terms.wishes.rows_per_unit.is_some();
+    if !listed || narrowed || price.threshold.is_some() || !plan.tuples.is_empty() || !emission.constants.is_empty() {
+        return Ok(None);
+    }
+    let flat = emission.flat()?;
+    let mut digest = Sha256::new();
+    digest.update(emission.policy.version.as_bytes());
+    digest.update(flat.from.to_string().as_bytes());
+    let conditions = emission.conditions(&flat)?;
+    let ground = ground(emission.release, emission.policy, emission.analyzed.columns(), flat)?;
+    let lineage = &emission.release.lineage;
+    digest.update(format!(" {} {:?} {}", ground.unit, lineage.rows_per_unit, emission.release.one_row_per_unit).as_bytes());
+    let expressions = Expressions { cells: &ground.cells, relations: None };
+    let keys = emission.groupings(&expressions)?;
+    let bounding = price.no_bounding();
+    let levels = emission.levels(&plan.coordinates, price, &bounding);
+    let named = |coordinate: &Partial| Ok::<_, Refusal>(name(coordinate, levels.partial(coordinate, &expressions)?.to_string()));
+    let is_additive = |coordinate: &Partial| match coordinate {
+        // Of rows that are a unit's only ones in their group, or of a unit that is in one group alone.
+        Partial::Units { .. } => price.within_clip || emission.release.one_group_per_unit,
+        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } => true,
+        Partial::Values { .. } | Partial::Lacks { .. } | Partial::Products { .. } => true,
+    };
+    let coordinates =
+        plan.coordinates.iter().map(|c| if is_additive(c) { named(c).map(Some) } else { Ok(None) }).collect::<Result<Vec<_>, Refusal>>()?;
+    let mut totals: Vec<Total> = coordinates.iter().enumerate().filter_map(|(at, name)| Some(Total::of(at, name.clone()?))).collect();
+    for measure in &plan.measures {
+        if let Some((partial, total)) = derived(measure, &plan.coordinates)
+            && let name = named(&partial)?
+            && totals.iter().all(|known| known.name != name)
+        {
+            totals.push(Total { name, ..total });
+        }
+    }
+    let columns = emission.readings(&conditions, &keys, &expressions)?;
+    Ok(Some(Family { digest: digest.finalize().into(), epsilon: terms.epsilon, conditions, keys, columns, coordinates, totals }))
+}
+
+impl Total {
+    fn of(coordinate: usize, name: String) -> Self {
+        Self { name, terms: vec![(coordinate, 1)], halvings: 0 }
+    }
+}
+
+/// The emitted sum, and the lattice that its integers are on.
+fn name(coordinate: &Partial, sql: String) -> String {
+    match coordinate {
+        Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Units { .. } => sql,
+        Partial::Values { filter: _, value: _, lattice, centred: _ } | Partial::Lacks { filter: _, value: _, lattice } => {
+            format!("{sql} {lattice:?}")
+        }
+        Partial::Products { filter: _, y: (_, y), x: (_, x) } => format!("{sql} {y:?} {x:?}"),
+    }
+}
+
+/// A count or a sum that a measure is made of, as the coordinate that it would be by itself.
+fn derived(measure: &Measure, coordinates: &[Partial]) -> Option<(Partial, Total)> {
+    match measure {
+        Measure::Count(count) => {
+            let (mask, total) = counted(count, coordinates)?;
+            Some((Partial::Rows { mask }, total))
+        }
+        Measure::Sum { values, count: Some(count), lattice } => {
+            let (_, rows) = counted(count, coordinates)?;
+            let Partial::Values { filter, value, lattice: _, centred: true } = coordinates.get(*values)? else { return None };
+            // The sum of 2 q - (lower + upper), and the rows' own share of the centre.
+            let mut terms = vec![(*values, 1i64.checked_shl(rows.halvings)?)];
+            for (coordinate, factor) in rows.terms {
+                terms.push((coordinate, factor.checked_mul(lattice.centre_twice())?));
+            }
+            let plain = Partial::Values { filter: filter.clone(), value: value.clone(), lattice: lattice.clone(), centred: false };
+            Some((plain, Total { name: String::new(), terms, halvings: rows.halvings + 1 }))
+        }
+        Measure::Sum { values: _, count: None, lattice: _ } | Measure::Centred { .. } => None,
+        Measure::Squares { .. } | Measure::Products { .. } => None,
+    }
+}
+
+/// The rows that a count is of, and how it is made.
+fn counted(count: &Count, coordinates: &[Partial]) -> Option<(Mask, Total)> {
+    let Count { rows, all, nulls } = count;
+    let (filter, not_null) = match coordinates.get(*rows)? {
+        Partial::Rows { mask: Mask { filter, not_null } } => (filter.clone(), not_null.clone()),
+        Partial::Flags { filter } => (Some(filter.clone()), None),
+        Partial::Units { .. } | Partial::Nulls { .. } | Partial::Values { .. } | Partial::Lacks { .. } | Partial::Products { .. } => return None,
+    };
+    let (mut terms, halvings) = match all {
+        Some(all) => (vec![(*rows, 1), (*all, 1)], 1),
+        None => (vec![(*rows, 1)], 0),
+    };
+    let not_null = match (nulls, not_null) {
+        (None, not_null) => not_null,
+        (Some(nulls), None) => {
+            let Partial::Nulls { filter: of, value } = coordinates.get(*nulls)? else { return None };
+            if *of != filter {
+                return None;
+            }
+            terms.push((*nulls, -(1 << halvings)));
+            Some(value.clone())
+        }
+        (Some(_), Some(_)) => return None,
+    };
+    Some((Mask { filter, not_null }, Total { name: String::new(), terms, halvings }))
+}
+
+impl Emission<'_> {
+    /// The conjuncts of the outermost WHERE as they are emitted, with those expressions that can be told again.
+    fn conditions(&self, flat: &Flat) -> Result<Vec<Condition>, Refusal> {
+        let expressions = Expressions { cells: &flat.cells, relations: None };
+        let mut known: Vec<(String, Expr)> = Vec::new();
+        for expr in conjuncts(&self.release.input) {
+            // Within a derived table columns may be others' by the same name.
+            let is_visible = expr.relations().is_empty() && expr.columns().iter().all(|id| flat.cells.contains_key(id));
+            if is_visible {
+                known.push((expressions.condition(expr)?.to_string(), expr.clone()));
+            }
+        }
+        let told = |condition: &sqlparser::ast::Expr| {
+            let sql = condition.to_string();
+            let expr = known.iter().find(|(text, _)| *text == sql).map(|(_, expr)| expr.clone());
+            Condition { sql, expr }
+        };
+        Ok(flat.conditions.iter().map(told).collect())
+    }
+
+    fn groupings(&self, expressions: &Expressions<'_>) -> Result<Vec<Grouping>, Refusal> {
+        let columns = self.analyzed.columns();
+        let grouping = |(expr, _): &(Expr, KeyRule)| {
+            let declared = inlined_columns(self.release, columns, expr);
+            let is_whole = declared.iter().all(|info| {
+                info.origin.is_none_or(|(table, at)| {
+                    let column = &self.policy.tables[table.0].columns[at];
+                    column.domain.is_none() || column.is_complete
+                })
+            });
+            Ok(Grouping { sql: expressions.emit(expr)?.0.to_string(), expr: expr.clone(), is_whole })
+        };
+        self.release.keys.iter().map(grouping).collect()
+    }
+
+    fn readings(&self, conditions: &[Condition], keys: &[Grouping], expressions: &Expressions<'_>) -> Result<Vec<Reading>, Refusal> {
+        let read = conditions.iter().filter_map(|c| c.expr.as_ref()).chain(keys.iter().map(|key| &key.expr));
+        let mut ids: Vec<ColumnId> = read.flat_map(Expr::columns).collect();
+        ids.sort();
+        ids.dedup();
+        let mut readings = Vec::new();
+        for id in ids {
+            let info = &self.analyzed.columns()[id.0 as usize];
+            let is_deterministic = || info.origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].deterministic_collation);
+            let is_told = match &info.data_type {
+                Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Date | Type::Enum(_) => true,
+                Type::Text | Type::Varchar(_) => is_deterministic(),
+                // Equal values of these have several spellings, or days stand for instants.
+                Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Uuid => false,
+                Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Other { .. } => false,
+            };
+            if is_told && let Some(cell) = expressions.cells.get(&id) {
+                let sql = expressions.emit(&Expr::column(id, info.data_type.clone()))?.0.to_string();
+                readings.push(Reading { id, sql, is_bare: cell.clamp.is_none() });
+            }
+        }
+        Ok(readings)
+    }
+
+    pub(super) fn levels<'a>(&'a self, coordinates: &'a [Partial], price: &'a Price, bounding: &'a Bounding) -> Levels<'a> {
+        Levels {
+            release: self.release,
+            policy: self.policy,
+            columns: self.analyzed.columns(),
+            coordinates,
+            weights: &price.weights,
+            clip: &bounding.clip,
+            refine: &bounding.refine,
+            mechanism: bounding.mechanism,
+            groups_per_unit: price.groups_per_unit,
+            within_clip: price.within_clip,
+        }
+    }
+}
+
+/// What every row has met that reaches the aggregates, by a WHERE on this level.
+fn conjuncts(relation: &Relation) -> Vec<&Expr> {
+    match relation {
+        Relation::Filter { input, predicate } => conjuncts(input).into_iter().chain(predicate.conjuncts()).collect(),
+        Relation::Project { input, columns: _ } => conjuncts(input),
+        Relation::Join { kind: JoinKind::Inner, left, right, on: _ } => conjuncts(left).into_iter().chain(conjuncts(right)).collect(),
+        Relation::Join { kind: JoinKind::Left, left, right: _, on: _ } => conjuncts(left),
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } => Vec::new(),
+    }
+}

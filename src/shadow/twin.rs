@@ -1,0 +1,23 @@
+//! The policy's schema once more, in an empty database of one's own, for rows that are made up.
+
+use tokio_postgres::Client;
+
+use super::ddl::{self, identifier};
+use super::{ShadowError, build, mirror};
+use crate::policy::{Policy, VIEW_SCHEMA};
+
+/// Builds the tables as the shadow has them and copies the public ones that are small enough. Private rows are neither read nor needed.
+///
+/// # Requires
+/// `twin` is a superuser's session in a database that nothing else is in.
+///
+/// # Errors
+/// [`ShadowError`], where either database refuses.
+pub async fn twin(policy: &Policy, source: &Client, twin: &mut Client) -> Result<Vec<String>, ShadowError> {
+    let schema = ddl::schema(policy, &build::builtin(twin).await?);
+    build::rebuild(twin, &schema.statements, None).await?;
+    // Views and functions of pgveil's own are for typing alone.
+    twin.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA))).await?;
+    mirror::mirror(source, twin, &schema.tables, &schema.public_keys, policy.limits.mirror_rows).await?;
+    Ok(schema.warnings)
+}

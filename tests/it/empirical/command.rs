@@ -1,0 +1,79 @@
+//! `pgveil audit` over real policies: a report without a finding, and no private row read for it.
+
+use std::process::Command;
+
+use pgveil::postgres::{LocalPostgres, Options};
+use tokio_postgres::{Client, NoTls};
+
+use crate::veil::load;
+
+struct Owner {
+    server: LocalPostgres,
+    client: Client,
+}
+
+impl Owner {
+    async fn new(fill: impl AsyncFnOnce(&Client)) -> Self {
+        let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
+        let (client, connection) = server.config().connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        fill(&client).await;
+        Self { server, client }
+    }
+
+    /// Exit code, what was printed, what was said.
+    async fn audit(&self, policy: &str, more: &'static [&'static str]) -> (Option<i32>, String, String) {
+        let (url, policy) = (self.server.url().to_owned(), policy.to_owned());
+        let run = move || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
+            command
+                .args(["audit", &policy, "--trials", "40"])
+                .args(more)
+                .env("DATABASE_URL", url)
+                .env("PGVEIL_LEDGER", "sqlite:///nowhere/ledger.db");
+            command.output().unwrap()
+        };
+        let output = tokio::task::spawn_blocking(run).await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+
+    /// How often tables that are not public were read.
+    async fn scans(&self, schema: &str) -> i64 {
+        // Statistics arrive a moment after the session that made them.
+        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        let sql = "SELECT coalesce(sum(seq_scan + coalesce(idx_scan, 0)), 0)::bigint FROM pg_stat_user_tables
+                   WHERE schemaname = $1 AND relname NOT IN ('industries', 'occupations', 'cities')";
+        self.client.query_one(sql, &[&schema]).await.unwrap().get(0)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demos_policy_is_audited_without_a_private_row() {
+    let owner = Owner::new(async |client| load(client).await).await;
+    let before = owner.scans("nls").await;
+    let (code, shown, said) = owner.audit("policies/demo.yaml", &[]).await;
+    assert_eq!(code, Some(0), "{shown}\n{said}");
+    for line in ["count of nls.women", "sum of nls.interviews", "average of", "by threshold", "No finding.", "The refused attempts cost nothing."] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    // The canary uses all of the bound that is declared, where one row is all that a unit has.
+    assert!(shown.lines().any(|line| line.contains("count of nls.women") && line.contains("100.00 % at most")), "{shown}");
+    assert_eq!(owner.scans("nls").await, before, "a private table was read");
+}
+
+/// Paths, keys of several columns, no primary key, types of every sort.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_policies_are_audited_as_json() {
+    for name in ["devices", "shop"] {
+        let schema = std::fs::read_to_string(format!("tests/corpora/{name}/schema.sql")).unwrap();
+        let owner = Owner::new(async |client| client.batch_execute(&schema).await.unwrap()).await;
+        let (code, shown, said) = owner.audit(&format!("tests/corpora/{name}/policy.yaml"), &["--json"]).await;
+        assert_eq!(code, Some(0), "{shown}\n{said}");
+        let report: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        let asked = report["asked"].as_array().unwrap();
+        assert!(asked.len() >= 8 && asked.iter().all(|asked| asked["holds"] == true && asked["charged"].as_f64() > Some(0.5)), "{shown}");
+        assert!(report["measured"].as_array().unwrap().iter().all(|measured| measured["holds"] == true), "{shown}");
+        assert_eq!((&report["books"], &report["kept"], &report["left_out"]), (&true.into(), &true.into(), &serde_json::json!([])), "{shown}");
+    }
+}
