@@ -75,6 +75,7 @@
 //! | refuse | to answer with a reason, without touching data | fail, reject, block |
 //! | failure | the backend broke after the charge | error |
 //! | shadow | the second PostgreSQL: schema, public rows, never a private one | mirror, sandbox |
+//! | search | what finds the bounds that a policy leaves to `auto` | discovery, tuning |
 //! | outer query | the analyst's own SQL above the releases | post-processing |
 //! | fingerprint | a digest of a plan, or of a table's definition | hash, checksum |
 //! | resolve | to give names their meaning (*bind* is the protocol's word for parameters) | bind |
