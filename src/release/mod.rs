@@ -6,6 +6,8 @@ mod parts;
 
 use std::collections::HashMap;
 
+pub use halving::Values;
+
 use crate::analyze::{Axis, KeyRule, Tuples, axes};
 use crate::catalog::Type;
 use crate::execute::{Rows, Sealed};
