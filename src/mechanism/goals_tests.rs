@@ -91,7 +91,6 @@ fn nobody_tells_a_count_exactly_every_other_time() {
     let near: f64 = (-reach..=reach).map(|k: i32| (-epsilon * f64::from(k.abs())).exp()).sum();
     let most = (1.0 + f64::from(2 * reach + 1) * delta / (epsilon.exp() - 1.0)) / near;
     let geometric = (0.5 * epsilon).tanh();
-    eprintln!("a count at (1, 1e-6) is exact with probability {most:.5} at most, by the geometric law {geometric:.5}");
     assert!(geometric <= most && most < geometric + 1e-4 && most < 0.5, "{most}");
     // Laplace noise on a fine lattice, rounded: off by a row or less nearly as often as by the geometric law.
     let one = BigUint::from(1u8);

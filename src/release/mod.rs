@@ -8,6 +8,7 @@ mod parts;
 
 use std::collections::HashMap;
 
+pub use halving::Values;
 use num_bigint::BigInt;
 use zeroize::{Zeroize, Zeroizing};
 

@@ -87,15 +87,12 @@ async fn less_noise_serves_and_more_does_not() {
 async fn the_mechanism_of_the_day_makes_no_new_question() {
     let veil = Veil::demo(|y| y.replace("epsilon: 3,", "epsilon: 7,"), None).await;
     let at = |epsilon: f64| Asker { wishes: Veil::wishes(epsilon), ..Veil::asker() };
-    // An average is other integers under Laplace noise than under Gaussian.
-    let mean = "SELECT race, count(*), avg(birth_year) FROM nls.women GROUP BY race";
-    let first = [veil.rows_as(&at(0.02), WOMEN).await.unwrap(), veil.rows_as(&at(0.02), mean).await.unwrap()];
-    assert!(veil.engine.ledger().balance("analyst").await.unwrap().spent.epsilon.is_some());
+    let first = veil.rows_as(&at(0.02), WOMEN).await.unwrap();
     // Something that only a Gaussian is cheap for closes the pure branch.
     veil.ask("SELECT year, avg(hourly_wage), sum(hours_per_week) FROM nls.interviews GROUP BY year").await.unwrap();
     assert!(veil.engine.ledger().balance("analyst").await.unwrap().spent.epsilon.is_none());
     let paid = veil.spent().await;
-    assert_eq!([veil.rows_as(&at(0.02), WOMEN).await.unwrap(), veil.rows_as(&at(0.02), mean).await.unwrap()], first);
+    assert_eq!(veil.rows_as(&at(0.02), WOMEN).await.unwrap(), first);
     assert_eq!(veil.spent().await, paid);
 }
 

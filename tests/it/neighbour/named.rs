@@ -85,6 +85,32 @@ async fn turned_pairs_are_half_as_long() {
     assert_eq!(share(&squares.releases()[0]), 0, "beside squares a turn would cost more");
 }
 
+/// A unit of few rows in four groups: its presence is one, shared; a whole one in each of them, or one that is shared by two, is caught.
+#[tokio::test(flavor = "multi_thread")]
+async fn presences_are_shared_among_groups() {
+    let world = world().await;
+    let rows = "DELETE FROM w.visits WHERE person = 7; INSERT INTO w.visits (id, person, i4, tx) SELECT 900 + g, 7, 1, 'k' || g FROM generate_series(1, 4) g";
+    world.client.batch_execute(rows).await.unwrap();
+    for sql in ["SELECT tx, count(*) FROM visits GROUP BY tx", "SELECT tx, sum(i4) FROM visits GROUP BY ROLLUP (tx)"] {
+        let plan = world.plan_under(sql, Accounting::Zcdp, 0.1).unwrap();
+        let release = &plan.releases()[0];
+        let text = release.sql().unwrap();
+        let caught = async |text: &str| {
+            let whole = world.run(text, release.key_columns()).await.unwrap();
+            unit_within(&world, release, text, &whole, 7).await.is_err()
+        };
+        assert!(!caught(text).await, "the original is caught: {text}");
+        for less in ["1", "2"] {
+            let mutant = text.replace("least(\"t\", 4)", &format!("least(\"t\", {less})"));
+            assert_ne!(mutant, text);
+            assert!(caught(&mutant).await, "a presence shared by {less} survives: {mutant}");
+        }
+    }
+    // One that is shown counts a unit as one everywhere.
+    let shown = world.plan_under("SELECT tx, count(DISTINCT person) FROM visits GROUP BY tx", Accounting::Gdp, 1.0).unwrap();
+    assert!(!shown.releases()[0].coordinates().contains(&Partial::Presence));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn int_min_div() {
     let world = world().await;
