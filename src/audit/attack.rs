@@ -141,14 +141,11 @@ fn solved(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
         if matrix[column][column] == 0.0 {
             continue;
         }
-        for row in 0..width {
-            if row != column {
-                let factor = matrix[row][column] / matrix[column][column];
-                for at in column..width {
-                    matrix[row][at] -= factor * matrix[column][at];
-                }
-                right[row] -= factor * right[column];
-            }
+        let (pivots, known) = (matrix[column].clone(), right[column]);
+        for (_, (values, right)) in matrix.iter_mut().zip(&mut right).enumerate().filter(|(row, _)| *row != column) {
+            let factor = values[column] / pivots[column];
+            values.iter_mut().zip(&pivots).for_each(|(value, pivot)| *value -= factor * pivot);
+            *right -= factor * known;
         }
     }
     (0..width).map(|at| if matrix[at][at] == 0.0 { 0.0 } else { right[at] / matrix[at][at] }).collect()
