@@ -50,7 +50,7 @@ const VECTORS: [&str; 3] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn laplace_scalars_lose_what_they_charge_and_no_more() {
     let stage = Stage::under("pure", 2.0).await;
-    for (sql, least) in [(SCALAR, 0.4), (SUM, 0.5)] {
+    for (sql, least) in [(SCALAR, 0.25), (SUM, 0.5)] {
         let (trials, charged) = stage.trials(&[sql], ANSWERS).await;
         let audited = Audited::new(sql, &trials, charged);
         assert_eq!(audited.epsilon, Some(2.0));
@@ -91,7 +91,7 @@ async fn two_purchases_are_two_draws() {
     let stage = Stage::under("gdp", 10.0).await;
     let (trials, charged) = stage.trials(&mutants::TWICE, ANSWERS).await;
     let audited = Audited::new("two purchases", &trials, charged);
-    assert!(audited.share() <= 1.0 && audited.share() > 0.4, "{audited:?}");
+    assert!(audited.share() <= 1.0 && audited.share() > 0.3, "{audited:?}");
     let one = stage.charge(SCALAR).await;
     assert_eq!(minus(charged, one).mu_squared, one.mu_squared);
 }
