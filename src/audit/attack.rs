@@ -55,6 +55,13 @@ pub fn attack(trials: &Trials, delta: f64, alarm: f64) -> Gain {
     Gain { epsilon: worth(Rates::epsilon), mu: worth(Rates::mu), judged: judged.with.len().min(judged.without.len()) }
 }
 
+/// The most that so many judged trials of each side can show, where every guess is right.
+pub fn provable(judged: usize, alarm: f64) -> Gain {
+    let trials = judged as u64;
+    let rates = Rates { likely: lower(trials, trials, 0.5 * alarm), unlikely: upper(0, trials, 0.5 * alarm) };
+    Gain { epsilon: rates.epsilon(0.0).max(0.0), mu: rates.mu(0.0).max(0.0), judged }
+}
+
 /// Scores past a cut, on this side of it or that.
 #[derive(Debug, Clone, Copy)]
 struct Cut {
@@ -141,14 +148,11 @@ fn solved(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
         if matrix[column][column] == 0.0 {
             continue;
         }
-        for row in 0..width {
-            if row != column {
-                let factor = matrix[row][column] / matrix[column][column];
-                for at in column..width {
-                    matrix[row][at] -= factor * matrix[column][at];
-                }
-                right[row] -= factor * right[column];
-            }
+        let (pivots, known) = (matrix[column].clone(), right[column]);
+        for (_, (values, right)) in matrix.iter_mut().zip(&mut right).enumerate().filter(|(row, _)| *row != column) {
+            let factor = values[column] / pivots[column];
+            values.iter_mut().zip(&pivots).for_each(|(value, pivot)| *value -= factor * pivot);
+            *right -= factor * known;
         }
     }
     (0..width).map(|at| if matrix[at][at] == 0.0 { 0.0 } else { right[at] / matrix[at][at] }).collect()
@@ -210,6 +214,23 @@ mod tests {
         let trials = Trials { with: side(0.5), without: side(0.0) };
         let gain = attack(&trials, 0.0, ALARM);
         assert!(gain.mu > 4.0 && gain.epsilon > 4.0, "{gain:?}");
+    }
+
+    /// As many trials, and such a mu, as `pgveil audit` has: half the noise is found in each of twenty runs, and the right noise in none.
+    #[test]
+    fn few_trials_find_half_the_noise() {
+        let random = &mut Seeded::new(5);
+        let (law, scale) = (Noise::Gaussian { sigma: 1 << 20 }, (1u64 << 20) as f64);
+        let (mu, alarm) = (1.9, 1e-4);
+        for _ in 0..20 {
+            let mut side = |by: f64| moved(&draws(law, scale, 300, random), by);
+            let (sound, halved, without) = (side(mu), side(2.0 * mu), side(0.0));
+            let found = |with: Vec<Seen>| attack(&Trials { with, without: without.clone() }, 0.0, alarm).mu;
+            let (sound, halved) = (found(sound), found(halved));
+            assert!(sound <= mu && halved > mu, "{sound} {halved}");
+        }
+        assert!(provable(150, alarm).mu > 3.0 && provable(150, alarm).mu < 3.2);
+        assert_eq!(provable(0, alarm), Gain { epsilon: 0.0, mu: 0.0, judged: 0 });
     }
 
     /// An event of probability delta alone is worth nothing at that delta.

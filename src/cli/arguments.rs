@@ -107,7 +107,7 @@ budget of its own, many times with the canary and many times without. Whoever se
 what was really lost. That is compared with what was charged:
 
   found at least   the loss that the attack proves, at a confidence of 99.9 % over all questions. Above the charge: a finding.
-                   Far below the charge proves little: take more --trials.
+                   Far below the charge proves little: take more --trials. 300 find Gaussian noise of half the scale, 2000 also Laplace noise.
   measured         how far leaving units moved the exact sums, of what is declared, subtracted in integers. Above 100 %: a finding.
 
 Noise is drawn as it is for analysts, at a larger epsilon, where few trials tell much. Nothing is spent of any budget, and nothing is left behind.

@@ -6,17 +6,15 @@ use tracing_subscriber::filter::{EnvFilter, FilterFn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
-const DEFAULT: &str = "info";
-
-/// Starts logging as PGVEIL_LOG, else RUST_LOG, says.
+/// Starts logging as PGVEIL_LOG, else RUST_LOG, says; where neither is set, from this level on.
 ///
 /// tokio-postgres and others log statements with their literals. So no filter can turn them on: records of the `log` crate are not bridged here
 /// (`set_global_default` in place of `init`), and events of other crates than this one are dropped before the filter is asked.
-pub fn start() {
-    let wanted = ["PGVEIL_LOG", "RUST_LOG"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| DEFAULT.to_owned());
+pub fn start(default: &str) {
+    let wanted = ["PGVEIL_LOG", "RUST_LOG"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| default.to_owned());
     let filter = EnvFilter::try_new(&wanted).unwrap_or_else(|error| {
-        eprintln!("warning: the log filter {wanted:?} is not understood ({error}); {DEFAULT} is used");
-        EnvFilter::new(DEFAULT)
+        eprintln!("warning: the log filter {wanted:?} is not understood ({error}); {default} is used");
+        EnvFilter::new(default)
     });
     let ours = FilterFn::new(|metadata| metadata.target() == "pgveil" || metadata.target().starts_with("pgveil::"));
     let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);

@@ -33,7 +33,8 @@ const END_WAIT: Duration = Duration::from_secs(5);
 /// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log::start();
+    // Thousands of answers of an audit are no events.
+    log::start(if let Command::Audit(_) = arguments.command { "warn" } else { "info" });
     process::tell_panics_by_place();
     if let Err(failure) = process::close() {
         failure.print();

@@ -8,7 +8,6 @@ mod parts;
 
 use std::collections::HashMap;
 
-pub use halving::Values;
 use num_bigint::BigInt;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -22,6 +21,7 @@ use crate::rewrite::{Part, Plan, ReleasePlan, key_text, made_of};
 
 pub use coarser::{Coarser, coarser};
 pub use drawn::Drawn;
+pub use halving::Values;
 
 use coarser::Grain;
 use decode::Rational;

@@ -11,7 +11,7 @@ use pgveil::mechanism::Loss;
 
 use stage::{Stage, minus};
 
-/// Probability of blaming sound answers, of each audit here. Eleven audits: one run in 90,000.
+/// Probability of blaming sound answers, of each audit here. A dozen audits: one run in 80,000.
 const ALARM: f64 = 1e-6;
 /// Answers bought for an audit: each holds a hundred trials of each side.
 const ANSWERS: usize = 40;
@@ -39,6 +39,8 @@ impl Audited {
 }
 
 const SCALAR: &str = "SELECT cell, count(*) FROM a.people GROUP BY cell";
+/// A count is shown as a whole number, which hides a little of it; of a sum of this range nothing is lost.
+const SUM: &str = "SELECT cell, sum(x) FROM a.people GROUP BY cell";
 const VECTORS: [&str; 3] = [
     "SELECT cell, count(*), sum(x) FROM a.people GROUP BY cell",
     "SELECT cell, avg(x) FROM a.people GROUP BY cell",
@@ -48,10 +50,12 @@ const VECTORS: [&str; 3] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn laplace_scalars_lose_what_they_charge_and_no_more() {
     let stage = Stage::under("pure", 2.0).await;
-    let (trials, charged) = stage.trials(&[SCALAR], ANSWERS).await;
-    let audited = Audited::new("Laplace scalar", &trials, charged);
-    assert_eq!(audited.epsilon, Some(2.0));
-    assert!(audited.share() <= 1.0 && audited.share() > 0.6, "{audited:?}");
+    for (sql, least) in [(SCALAR, 0.25), (SUM, 0.5)] {
+        let (trials, charged) = stage.trials(&[sql], ANSWERS).await;
+        let audited = Audited::new(sql, &trials, charged);
+        assert_eq!(audited.epsilon, Some(2.0));
+        assert!(audited.share() <= 1.0 && audited.share() > least, "{sql}: {audited:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +66,7 @@ async fn gaussian_vectors_lose_what_they_charge_and_no_more() {
         let audited = Audited::new(sql, &trials, charged);
         assert!(audited.epsilon.is_none() && audited.mu > 1.0, "{audited:?}");
         // Values of one unit beyond every bound, and ten times the rows that count. An average tells less than the sum and the count it is made of.
-        let least = if sql.contains("avg") { 0.3 } else { 0.6 };
+        let least = if sql.contains("avg") { 0.3 } else { 0.5 };
         assert!(audited.share() <= 1.0 && audited.share() > least, "{sql}: {audited:?}");
         // The same as (epsilon, delta), as the role's budget is written.
         let at = attack(&trials, 1e-4, ALARM).epsilon;
@@ -87,7 +91,7 @@ async fn two_purchases_are_two_draws() {
     let stage = Stage::under("gdp", 10.0).await;
     let (trials, charged) = stage.trials(&mutants::TWICE, ANSWERS).await;
     let audited = Audited::new("two purchases", &trials, charged);
-    assert!(audited.share() <= 1.0 && audited.share() > 0.4, "{audited:?}");
+    assert!(audited.share() <= 1.0 && audited.share() > 0.3, "{audited:?}");
     let one = stage.charge(SCALAR).await;
     assert_eq!(minus(charged, one).mu_squared, one.mu_squared);
 }

@@ -4,13 +4,11 @@ mod report;
 mod stage;
 mod trials;
 
-use std::path::Path;
-
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::arguments::AuditOptions;
 use super::{Failure, signal, start};
-use crate::audit::{Question, attack, attempts, influence, questions};
+use crate::audit::{CANARY, Question, Trials, attack, attempts, influence, provable, questions};
 use crate::mechanism::{Loss, Mechanism};
 use crate::rewrite::Plan;
 use report::{Asked, Attempt, Measured, Report};
@@ -55,14 +53,15 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
     let plans = stage.plans(&asked).await?;
     let before = stage.spent().await?;
     let with = stage.buy(&asked, options.trials, &bar).await?;
-    stage.fill(Some(crate::audit::CANARY)).await?;
+    stage.fill(Some(CANARY)).await?;
     let without = stage.buy(&asked, options.trials, &bar).await?;
     bar.finish_and_clear();
     let spent = stage.spent().await?;
+    let alarm = ALARM / asked.len() as f64;
     let mut verdicts = Vec::new();
     for (((question, plan), with), without) in asked.iter().zip(&plans).zip(with).zip(without) {
         let loss = plan.loss();
-        let gain = attack(&crate::audit::Trials { with, without }, loss.delta.to_f64(), ALARM / asked.len() as f64);
+        let gain = attack(&Trials { with, without }, loss.delta.to_f64(), alarm);
         verdicts.push(Asked::new(question, mechanism(plan), loss, gain));
     }
     let charged = plans.iter().try_fold(Loss::ZERO, |sum, plan| sum.compose(plan.loss()));
@@ -73,13 +72,21 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
     }
     let kept = stage.spent().await? == spent;
     let left_out = stage.population.left_out.iter().chain(&stage.warnings).cloned().collect();
-    let name = shown(&options.file);
-    let unit = stage.policy().privacy.unit.clone();
-    Ok(Report { policy: name, unit, trials: options.trials, alarm: ALARM, asked: verdicts, measured, refused, books, kept, left_out })
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
+    let most = provable(verdicts.first().map_or(0, |asked| asked.judged), alarm);
+    Ok(Report {
+        policy: options.file.display().to_string(),
+        unit: stage.policy().privacy.unit.clone(),
+        trials: options.trials,
+        alarm: ALARM,
+        provable_mu: most.mu,
+        provable_epsilon: most.epsilon,
+        asked: verdicts,
+        measured,
+        refused,
+        books,
+        kept,
+        left_out,
+    })
 }
 
 async fn measure(stage: &Stage, question: &Question, plan: &Plan) -> Result<Vec<Measured>, Failure> {

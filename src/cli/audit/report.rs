@@ -17,6 +17,9 @@ pub struct Report {
     pub trials: u32,
     /// Probability of a finding where there is nothing to find.
     pub alarm: f64,
+    /// The most that so many answers could prove of mu and of epsilon.
+    pub provable_mu: f64,
+    pub provable_epsilon: f64,
     pub asked: Vec<Asked>,
     pub measured: Vec<Measured>,
     pub refused: Vec<Attempt>,
@@ -98,6 +101,7 @@ impl Report {
                 "Each question was answered {trials} times with an extreme {unit} and {trials} times without; {judged} answers of each sort judge the attack."
             ),
             format!("A sound proxy is blamed in one audit of {:.0}.", 1.0 / self.alarm),
+            format!("Were every guess right, so many answers would prove mu {:.2} or epsilon {:.2}.", self.provable_mu, self.provable_epsilon),
             String::new(),
             "What an attacker gains from one answer".to_owned(),
         ];
@@ -148,8 +152,20 @@ mod tests {
         let asked = vec![Asked::new(&question, "Gaussian", loss_gaussian(Mu::round_down(2.0)), gain)];
         let measured = vec![Measured { question: question.name, share: 1.0, units: 6, holds: true }];
         let refused = vec![Attempt { sql: "SELECT * FROM a.b".to_owned(), sqlstate: Some("42501".to_owned()) }];
-        let (policy, unit) = ("shop.yaml".to_owned(), "customer".to_owned());
-        Report { policy, unit, trials: 300, alarm: 1e-3, asked, measured, refused, books: true, kept: true, left_out: Vec::new() }
+        Report {
+            policy: "shop.yaml".to_owned(),
+            unit: "customer".to_owned(),
+            trials: 300,
+            alarm: 1e-3,
+            provable_mu: 3.07,
+            provable_epsilon: 2.71,
+            asked,
+            measured,
+            refused,
+            books: true,
+            kept: true,
+            left_out: Vec::new(),
+        }
     }
 
     #[test]

@@ -27,9 +27,9 @@ use crate::wire;
 const AUDITOR: &str = "auditor";
 /// What an audit may spend: more than any number of trials.
 const BUDGET: Budget = Budget { epsilon: 1e8, delta: 1e-2 };
-/// What a question spends: mu is about 3, where a guess from one answer is right nine times in ten; and 4 of pure epsilon.
-const EPSILON: f64 = 15.0;
-const EPSILON_PURE: f64 = 4.0;
+/// What a question spends: mu is about 1.9, at which few trials tell noise from half of it; and of pure epsilon.
+const EPSILON: f64 = 9.0;
+const EPSILON_PURE: f64 = 1.0;
 const SESSIONS: u32 = 10_000;
 const DATABASE: &str = "audit";
 

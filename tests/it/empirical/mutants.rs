@@ -1,5 +1,5 @@
 //! What an audit is for: noise that is wrong in one of the known ways is caught, by the same attack that sound noise withstands.
-//! Power, at a false alarm of 1e-6 and 2,000 judged trials a side: half the noise is missed less than once in 10^6 runs, whatever is worse less often.
+//! Power, at a false alarm of 1e-6 and 1,000 judged trials a side (2,000 under Laplace noise): half the noise is missed less than once in 10^6 runs, whatever is worse less often.
 
 use num_bigint::BigUint;
 use pgveil::audit::{Seen, Trials, lower};
@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
 use super::stage::Stage;
-use super::{ALARM, ANSWERS, Audited, SCALAR, VECTORS};
+use super::{ALARM, ANSWERS, Audited, SCALAR, SUM, VECTORS};
 use crate::veil::Stream;
 
 /// A known way to draw noise wrongly.
@@ -65,8 +65,8 @@ impl Sampler for Faulty {
     }
 }
 
-/// One question with the canaries, and one without.
-pub const TWICE: [&str; 2] = [SCALAR, "SELECT cell, count(*) FROM a.people WHERE x <= 100 GROUP BY cell"];
+/// One question with the canaries, and one without: they stand at the bound.
+pub const TWICE: [&str; 2] = [SCALAR, "SELECT cell, count(*) FROM a.people WHERE x < 100 GROUP BY cell"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_gaussian_noise_is_caught() {
@@ -92,7 +92,7 @@ async fn wrong_laplace_noise_is_caught() {
     let stage = Stage::under("pure", 2.0).await;
     for fault in [Fault::TooLittle(2), Fault::Shared] {
         stage.breaks(fault);
-        let (trials, charged) = stage.trials(&[SCALAR], ANSWERS).await;
+        let (trials, charged) = stage.trials(&[SUM], ANSWERS).await;
         let audited = Audited::new(&format!("{fault:?}"), &trials, charged);
         assert!(audited.share() > 1.0, "{fault:?} survives: {audited:?}");
     }

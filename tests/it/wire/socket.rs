@@ -13,6 +13,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+/// For a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
@@ -161,7 +164,7 @@ impl Socket {
 
     /// The next message; `None` once the server has closed.
     pub async fn receive(&mut self) -> Option<Reply> {
-        timeout(Duration::from_secs(5), async {
+        timeout(PATIENCE, async {
             let kind = self.stream.read_u8().await.ok()?;
             let length = self.stream.read_i32().await.ok()?;
             let mut body = vec![0; usize::try_from(length).unwrap() - 4];
@@ -169,7 +172,7 @@ impl Socket {
             Some(Reply { kind, body })
         })
         .await
-        .expect("no reply in five seconds")
+        .expect("no reply")
     }
 
     /// All messages up to ReadyForQuery.
