@@ -63,39 +63,46 @@ enum Outcome {
 }
 
 pub fn all(folder: &Path, sites: &[Site]) -> ExitCode {
-    let binaries = build(folder);
-    let mut limits: BTreeMap<(&str, usize), Duration> = BTreeMap::new();
-    for (module, trials) in TRIALS {
-        for (at, (binary, filters)) in trials.iter().enumerate() {
-            match run(folder, &binaries[*binary], filters, 0, Duration::from_secs(900)) {
-                Outcome::Passed(took) => {
-                    println!("{module} {at}: {} s without a mutant", took.as_secs());
-                    limits.insert((module, at), took * PATIENCE + Duration::from_secs(20));
-                }
-                Outcome::Failed(name) => panic!("{module}: {name} fails without a mutant"),
-                Outcome::Endless => panic!("{module}: the tests do not end without a mutant"),
-            }
-        }
-    }
+    let mut trials = Trials { folder, binaries: build(folder), limits: BTreeMap::new() };
     let mut results = std::fs::File::options().create(true).append(true).open(folder.join("results.tsv")).unwrap();
     let mut surviving = 0;
     for site in sites {
-        let (_, trials) = TRIALS.iter().find(|(module, _)| *module == site.module).unwrap();
-        let mut verdict = "survives".to_owned();
-        for (at, (binary, filters)) in trials.iter().enumerate() {
-            match run(folder, &binaries[*binary], filters, site.id, limits[&(site.module.as_str(), at)]) {
-                Outcome::Passed(_) => continue,
-                Outcome::Failed(name) => verdict = format!("killed by {name}"),
-                Outcome::Endless => verdict = "killed by its time".to_owned(),
-            }
-            break;
-        }
-        surviving += usize::from(verdict == "survives");
-        let Site { id, file, line, function, label, .. } = site;
-        writeln!(results, "{id}\t{}\t{}:{line}\t{function}\t{label}\t{verdict}", site.module, file.display()).unwrap();
+        let verdict = trials.of(site);
+        surviving += usize::from(verdict == SURVIVES);
+        let Site { id, module, file, line, function, label, start: _, end: _, change: _ } = site;
+        writeln!(results, "{id}\t{module}\t{}:{line}\t{function}\t{label}\t{verdict}", file.display()).unwrap();
     }
     println!("{} mutants, {surviving} survive", sites.len());
     if surviving == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+const SURVIVES: &str = "survives";
+
+struct Trials<'a> {
+    folder: &'a Path,
+    binaries: BTreeMap<String, PathBuf>,
+    /// By module and trial, once it ran without a mutant.
+    limits: BTreeMap<(&'static str, usize), Duration>,
+}
+
+impl Trials<'_> {
+    fn of(&mut self, site: &Site) -> String {
+        let (module, trials) = TRIALS.iter().find(|(module, _)| *module == site.module).unwrap();
+        for (at, (binary, filters)) in trials.iter().enumerate() {
+            let binary = &self.binaries[*binary];
+            let limit = *self.limits.entry((module, at)).or_insert_with(|| match run(self.folder, binary, filters, 0, Duration::from_secs(900)) {
+                Outcome::Passed(took) => took * PATIENCE + Duration::from_secs(20),
+                Outcome::Failed(name) => panic!("{module}: {name} fails without a mutant"),
+                Outcome::Endless => panic!("{module}: the tests do not end without a mutant"),
+            });
+            match run(self.folder, binary, filters, site.id, limit) {
+                Outcome::Passed(_) => {}
+                Outcome::Failed(name) => return format!("killed by {name}"),
+                Outcome::Endless => return "killed by its time".to_owned(),
+            }
+        }
+        SURVIVES.to_owned()
+    }
 }
 
 /// The test binaries by name.
