@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_panic_tells_its_place_alone() {
         if is_child() {
-            super::super::log::start();
+            super::super::log::start("info");
             tell_panics_by_place();
             let cut = format!("é{CANARY}");
             let told = std::panic::catch_unwind(|| cut[1..].len());
