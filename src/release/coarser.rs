@@ -103,10 +103,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8]) -> Option<Coarser> {
         made.keys.push(key);
         summed.push(rows.len());
     }
-    let factor = |total: &&Total| -> Vec<(usize, f64)> {
-        total.terms.iter().map(|(coordinate, factor)| (*coordinate, *factor as f64 / total.divisor as f64)).collect()
-    };
-    let drawn = drawn.added_up(totals.iter().map(factor).collect(), summed);
+    let drawn = drawn.added_up(&totals, summed);
     let ratio = |measure| Some(drawn.deviation(measure) / measure_deviation(release, measure)?);
     let worse = release.measures().iter().map(ratio).try_fold(0.0, |worst: f64, ratio| ratio.map(|r| worst.max(r)))?;
     let summed = drawn.summed();
@@ -135,6 +132,9 @@ enum Told<'a> {
     Same(usize),
     Of(&'a Expr, Vec<(ColumnId, usize)>),
 }
+
+/// A group of the finer answer: its place, and its keys without the grouping set's number.
+type Finer<'k> = (usize, &'k [Option<String>]);
 
 /// The finer answer as the release reads it.
 struct View<'a> {
@@ -195,7 +195,7 @@ impl<'a> View<'a> {
     }
 
     /// The groups of the finer answer's grouping set that tells all that is asked in the fewest groups.
-    fn rows_for<'k>(&self, set: &[usize], keys: &'k [Key]) -> Option<Vec<(usize, &'k [Option<String>])>> {
+    fn rows_for<'k>(&self, set: &[usize], keys: &'k [Key]) -> Option<Vec<Finer<'k>>> {
         let asked = set.iter().flat_map(|at| match &self.keys[*at] {
             Told::Same(key) => vec![*key],
             Told::Of(_, by) => by.iter().map(|(_, key)| *key).collect(),

@@ -3,15 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mechanism::{Mechanism, Noise};
-use crate::rewrite::{Measure, ReleasePlan, made_of, measure_terms};
+use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 
 /// What was drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drawn {
     /// Each with the bits that its lattice was refined by.
     draws: Vec<(Noise, u32)>,
-    /// How many times each draw is in each coordinate of the plain layout, in units of the draws' base lattices.
-    terms: Vec<Vec<(usize, f64)>>,
+    /// How many times each draw is in each coordinate of the plain layout, in units of the draws' base lattices, and what that is divided by. Whole numbers, so that what
+    /// is read again is what was written.
+    terms: Vec<(Vec<(usize, i64)>, u64)>,
     /// Of how many groups, each with its own draws, a group is the sum; parallel to the groups. Empty: each of itself.
     #[serde(skip)]
     summed: Vec<usize>,
@@ -21,16 +22,13 @@ impl Drawn {
     /// One draw a released coordinate; `None` where nothing was.
     pub fn of(release: &ReleasePlan) -> Option<Self> {
         let draws: Vec<(Noise, u32)> = release.price()?.calibrated.iter().map(|c| (c.noise, c.refine)).collect();
-        let term = |at: usize| {
-            let (made, divisor) = made_of(release.coordinates(), at);
-            made.into_iter().map(|(draw, times)| (draw, times as f64 / divisor as f64)).collect()
-        };
-        Some(Self { terms: (0..draws.len()).map(term).collect(), draws, summed: Vec::new() })
+        let terms = (0..draws.len()).map(|at| made_of(release.coordinates(), at)).collect();
+        Some(Self { terms, draws, summed: Vec::new() })
     }
 
     /// The noise of coordinates that are made of these, over groups that are sums of these groups.
-    pub(super) fn added_up(&self, terms: Vec<Vec<(usize, f64)>>, summed: Vec<usize>) -> Self {
-        Self { draws: self.draws.clone(), terms, summed }
+    pub(super) fn added_up(&self, totals: &[&Total], summed: Vec<usize>) -> Self {
+        Self { draws: self.draws.clone(), terms: totals.iter().map(|total| (total.terms.clone(), total.divisor)).collect(), summed }
     }
 
     /// That with the heavier tail, of whatever was drawn.
@@ -44,9 +42,10 @@ impl Drawn {
         let root = (self.summed.get(group).copied().unwrap_or(1) as f64).sqrt();
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
-            for (draw, times) in self.terms.get(coordinate).map_or(&[][..], Vec::as_slice) {
+            let Some((terms, divisor)) = self.terms.get(coordinate) else { continue };
+            for (draw, times) in terms {
                 if let (Some(sum), Some((law, refined))) = (noise.get_mut(*draw), self.draws.get(*draw)) {
-                    *sum += factor * times * root * law.standard_deviation() / 2f64.powi(*refined as i32);
+                    *sum += root * factor * *times as f64 / *divisor as f64 * law.standard_deviation() / 2f64.powi(*refined as i32);
                 }
             }
         }

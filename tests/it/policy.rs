@@ -203,6 +203,7 @@ async fn columns_agree_with_their_types() {
             "7:52: the upper bound of column \"age\" (integer) must be a whole number from -2147483648 to 2147483647, not \"1.5\"",
         ),
         ("age: {bounds: [.nan, 5]}", "7:49: the lower bound of column \"age\" (integer) must be a whole number"),
+        ("age: {bounds: [0, 1], complete: true}", "7:66: column \"age\": complete is said of values or of a domain"),
         ("age: {bounds: [5, 5]}", "7:48: bounds of column \"age\": the lower bound must be below the upper bound"),
         ("score: {bounds: [10, 9.5]}", "7:50: bounds of column \"score\": the lower bound must be below"),
         (

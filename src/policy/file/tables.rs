@@ -224,25 +224,25 @@ fn columns(node: &Node, table: &str, findings: &mut Findings) -> Vec<ColumnEntry
 const COLUMN_FORMS: &str = "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
 
 fn column(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
-    let (rule, nullable, complete) = match &entry.value.value {
+    let made = |rule| ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable: None, complete: None };
+    match &entry.value.value {
         Value::Scalar { text, .. } => match text.as_str() {
-            "visible" => (ColumnRule::Visible, None, None),
-            "hidden" => (ColumnRule::Hidden, None, None),
+            "visible" => Some(made(ColumnRule::Visible)),
+            "hidden" => Some(made(ColumnRule::Hidden)),
             _ => {
                 findings.error(entry.value.place, format!("column \"{}\" must be {COLUMN_FORMS}", entry.key));
-                return None;
+                None
             }
         },
-        Value::Map(_) => column_map(entry, findings)?,
+        Value::Map(_) => column_map(entry, findings),
         Value::List(_) => {
             findings.error(entry.value.place, format!("column \"{}\" must be {COLUMN_FORMS}; a list alone may mean either", entry.key));
-            return None;
+            None
         }
-    };
-    Some(ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable, complete })
+    }
 }
 
-fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Option<At<bool>>, Option<At<bool>>)> {
+fn column_map(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
     let what = format!("column \"{}\"", entry.key);
     let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
     let bounds = fields.optional("bounds").map(|node| bounds(node, &what, findings));
@@ -265,7 +265,8 @@ fn column_map(entry: &Entry, findings: &mut Findings) -> Option<(ColumnRule, Opt
         findings.error(entry.value.place, format!("{what} must say exactly one of bounds, values, domain and visible"));
         return None;
     }
-    Some((given.into_iter().next().flatten()?, nullable, complete))
+    let rule = given.into_iter().next().flatten()?;
+    Some(ColumnEntry { place: entry.place, name: entry.key.clone(), rule, nullable, complete })
 }
 
 fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
