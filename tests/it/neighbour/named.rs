@@ -91,9 +91,7 @@ async fn presences_are_shared_among_groups() {
     let world = world().await;
     let rows = "DELETE FROM w.visits WHERE person = 7; INSERT INTO w.visits (id, person, i4, tx) SELECT 900 + g, 7, 1, 'k' || g FROM generate_series(1, 4) g";
     world.client.batch_execute(rows).await.unwrap();
-    for sql in
-        ["SELECT tx, count(*) FROM visits GROUP BY tx", "SELECT tx, sum(i4) FROM visits GROUP BY ROLLUP (tx)"]
-    {
+    for sql in ["SELECT tx, count(*) FROM visits GROUP BY tx", "SELECT tx, sum(i4) FROM visits GROUP BY ROLLUP (tx)"] {
         let plan = world.plan_under(sql, Accounting::Zcdp, 0.1).unwrap();
         let release = &plan.releases()[0];
         let text = release.sql().unwrap();
