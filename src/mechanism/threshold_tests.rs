@@ -70,10 +70,6 @@ fn shared_presences_lower_the_threshold_for_units_of_few_groups() {
         let (shared, whole) = (shared_tau(mu, 1e-8, groups), gaussian_tau(f64::from(groups).sqrt(), mu, 1e-8, groups));
         assert_eq!(shared, published);
         assert!(shared * f64::from(groups).sqrt() <= whole + 1.5, "{groups}: {shared} of units in all groups, {whole} before");
-        eprintln!(
-            "threshold, {groups} groups a unit: {shared} units of one group, {:.0} of all; each counted as one {whole}",
-            shared * f64::from(groups).sqrt()
-        );
     }
 }
 
