@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Statement};
 
 use super::Error;
 
@@ -41,6 +41,11 @@ FROM wanted JOIN pg_catalog.pg_class c ON c.oid = wanted.o JOIN pg_catalog.pg_na
 
 /// The fingerprints of these tables as the backend sees them now; a table that is gone is missing.
 pub async fn fingerprints(client: &Client, tables: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
-    let rows = client.query(FINGERPRINT_SQL, &[&tables]).await?;
+    fingerprints_prepared(client, &client.prepare(FINGERPRINT_SQL).await?, tables).await
+}
+
+/// The same by [`FINGERPRINT_SQL`] as this client has prepared it: planning it takes longer than running it.
+pub async fn fingerprints_prepared(client: &Client, statement: &Statement, tables: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
+    let rows = client.query(statement, &[&tables]).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }

@@ -4,7 +4,7 @@ mod fingerprint;
 mod load;
 mod type_of;
 
-pub use fingerprint::{FINGERPRINT_SQL, fingerprints};
+pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
 pub use load::load;
 pub use type_of::{element_of, oid_of};
 

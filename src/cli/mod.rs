@@ -33,7 +33,8 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Thousands of answers of an audit are no events.
     log::start(if let Command::Audit(_) = arguments.command { "warn" } else { "info" });
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    // Stacks are only reserved: what no statement reaches takes no memory.
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(4 * crate::parse::STACK_BYTES).build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: the runtime did not start: {error}");

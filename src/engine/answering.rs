@@ -32,7 +32,8 @@ pub(super) struct Answered {
 impl Engine {
     /// What is answered already is recalled. For the rest one debit, in the whole before the first statement runs; then each release in turn, in one snapshot.
     pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, cancel: &CancellationToken, tally: &Tally) -> Result<Answered, Error> {
-        let _turns = self.turns.wait(plan).await;
+        // Who wants noise of its own finds nothing by waiting.
+        let _turns = if self.recalls(asker) { self.turns.wait(plan).await } else { Vec::new() };
         let patience = Instant::now() + self.policy.limits.statement_timeout;
         loop {
             match self.attempt(asker, plan, cancel, tally, Instant::now() < patience).await? {

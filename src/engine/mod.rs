@@ -147,21 +147,30 @@ impl Engine {
     /// # Errors
     /// As [`plan`]; 22023 for an epsilon above the policy's ceiling.
     pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
-        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let privacy = &self.policy.privacy;
         asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
-        let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
+        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let standing = |b: &crate::ledger::Balance| Standing { cap: b.cap, spent: b.spent };
-        let accounts = vec![standing(&balances.role), standing(&balances.owner)];
-        let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
-        let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
-        let asked = Asked::new(query, &asker.search_path, constants(asker, &self.policy), terms);
+        let asked = self.asked(asker, query, vec![standing(&balances.role), standing(&balances.owner)]);
         if let Some(plan) = self.plans.find(&asked) {
             return Ok((plan, balances));
         }
         let plan = Arc::new(plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms)?);
         self.plans.keep(asked, &plan);
         Ok((plan, balances))
+    }
+
+    /// The plan, where the question was planned before and costs nothing however the accounts stand.
+    fn planned_free(&self, asker: &Asker, query: &Query) -> Option<Arc<Plan>> {
+        asker.wishes.within(&self.policy).ok()?;
+        self.plans.find(&self.asked(asker, query, Vec::new()))
+    }
+
+    fn asked(&self, asker: &Asker, query: &Query, accounts: Vec<Standing>) -> Asked {
+        let privacy = &self.policy.privacy;
+        let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
+        let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
+        let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
+        Asked::new(query, &asker.search_path, constants(asker, &self.policy), terms)
     }
 
     /// Parameters as constants of their types, read by PostgreSQL itself.
@@ -216,8 +225,11 @@ impl Engine {
         let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
         let rows = self.shadow.run(asker, &statement, &description, formats).await.map_err(shadow_error)?;
         laps.lap("finish");
-        let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let mut notices = notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy);
+        let mut notices = Vec::new();
+        if asker.wishes.notices != Notices::Off && !plan.loss().is_zero() {
+            let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
+            notices.extend(notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy));
+        }
         if asker.wishes.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, query, &self.policy));
         }

@@ -17,9 +17,6 @@ const NORMAL_95: f64 = 1.96;
 
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.
 pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balances: &Balances, policy: &Policy) -> Vec<String> {
-    if plan.loss().is_zero() {
-        return Vec::new();
-    }
     let Answered { released, paid, recalled } = answered;
     let left = left(&balances.role);
     let cost = match (paid.is_zero(), recalled) {

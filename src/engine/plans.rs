@@ -44,6 +44,9 @@ impl Plans {
         if bytes > BYTES_MAX {
             return;
         }
+        // Accounts choose the noise of what is paid for, and nothing else.
+        let accounts = if plan.loss().is_zero() { Vec::new() } else { asked.terms.accounts };
+        let asked = Asked { terms: Terms { accounts, ..asked.terms }, ..asked };
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans.truncate(KEPT - 1);
         plans.push_front((asked, Arc::clone(plan)));

@@ -14,6 +14,9 @@ impl Engine {
     /// The plan; or, where the statement was refused for showing rows alone and the policy has previews empty, that of its shape. The plan of a shape has no
     /// release: nothing is read and nothing charged.
     pub(super) async fn plan_or_preview(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, bool), Error> {
+        if let Some(plan) = self.planned_free(asker, query) {
+            return Ok((plan, false));
+        }
         let refused = match (self.plan(asker, query).await, self.policy.previews) {
             (Ok((plan, _)), _) => return Ok((plan, false)),
             (Err(Error::Resolve(refusal)), Previews::Empty) if is_preview(query, &refusal) => Error::Resolve(refusal),

@@ -31,11 +31,15 @@ pub(super) struct Offer {
 }
 
 impl Engine {
+    /// Whether stored answers are looked for.
+    pub(super) fn recalls(&self, asker: &Asker) -> bool {
+        asker.wishes.reuse == Reuse::On || self.policy.role(&asker.role).is_some_and(|role| role.reuse == RoleReuse::Always)
+    }
+
     /// Looks for stored answers, release by release. Constants are made of answers that the role holds already, so that nothing is read before it is paid.
     pub(super) async fn recall(&self, asker: &Asker, plan: &Plan, middles: &mut Middles<'_>) -> Result<Recalled, Error> {
         let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0, open: Vec::new() };
-        let always = self.policy.role(&asker.role).is_some_and(|r| r.reuse == RoleReuse::Always);
-        if asker.wishes.reuse == Reuse::Off && !always {
+        if !self.recalls(asker) {
             return Ok(recalled);
         }
         for release in plan.order() {

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 pub use pool::Backend;
 pub use sealed::Sealed;
 
-use crate::catalog;
 use crate::ledger::Charge;
 use crate::rewrite::{Part, ReleasePlan};
 
@@ -21,7 +20,7 @@ use crate::rewrite::{Part, ReleasePlan};
 const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
      SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
      SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
-     SET LOCAL statement_timeout = '10s'";
+     SET LOCAL statement_timeout = '10s'; SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// Why a plan was not run to its end. Backend text stays in here, for the operator's log.
 #[derive(Debug, thiserror::Error)]
@@ -77,28 +76,31 @@ impl Backend {
 }
 
 impl Snapshot {
+    fn lease(&self) -> Result<&pool::Lease, Error> {
+        self.lease.as_ref().ok_or_else(|| Error::Backend("no connection was opened".to_owned()))
+    }
+
     fn client(&self) -> Result<&tokio_postgres::Client, Error> {
-        let lease = self.lease.as_ref().ok_or_else(|| Error::Backend("no connection was opened".to_owned()))?;
-        lease.client().map_err(Error::Backend)
+        self.lease().map(pool::Lease::client)
     }
 
     /// Opens the transaction, locks the tables against change and compares them with what the plan relied on.
     async fn pin(&self, part: &Part<'_>) -> Result<(), Error> {
-        let client = self.client()?;
-        client.batch_execute(PINNED).await.map_err(|e| backend(&e))?;
+        let lease = self.lease()?;
         let mut tables: Vec<&(u32, String, String, String)> = part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
-        for (_, schema, name, _) in &tables {
-            let lock = format!("LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name));
-            client.batch_execute(&lock).await.map_err(|e| match e.code() {
-                // The shorter of lock_timeout and statement_timeout.
-                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked,
-                _ => backend(&e),
-            })?;
-        }
+        let lock = |(_, schema, name, _): &&(u32, String, String, String)| {
+            format!("; LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name))
+        };
+        let locks: String = tables.iter().map(lock).collect();
+        lease.client().batch_execute(&format!("{PINNED}{locks}")).await.map_err(|e| match e.code() {
+            // The shorter of lock_timeout and statement_timeout.
+            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked,
+            _ => backend(&e),
+        })?;
         let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
-        let current = catalog::fingerprints(client, &oids).await.map_err(|e| Error::Backend(e.to_string()))?;
+        let current = lease.fingerprints(&oids).await.map_err(Error::Backend)?;
         for (oid, schema, name, fingerprint) in &tables {
             if current.get(oid) != Some(fingerprint) {
                 return Err(Error::Stale(format!("{schema}.{name}")));
@@ -115,7 +117,7 @@ impl Snapshot {
         if self.lease.is_none() {
             return Ok(());
         }
-        let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
+        let limit = format!("SET LOCAL statement_timeout = {}; SET LOCAL plan_cache_mode = auto", self.timeout.as_millis());
         self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e))
     }
 
@@ -171,7 +173,7 @@ impl Snapshot {
     /// [`Error::Backend`].
     pub async fn close(self) -> Result<(), Error> {
         if let Some(lease) = self.lease {
-            lease.client().map_err(Error::Backend)?.batch_execute("COMMIT").await.map_err(|e| backend(&e))?;
+            lease.client().batch_execute("COMMIT").await.map_err(|e| backend(&e))?;
             lease.keep();
         }
         Ok(())

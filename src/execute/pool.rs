@@ -1,8 +1,11 @@
 //! Connections to the backing database: a fixed number, kept between statements, thrown away after any error.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use tokio_postgres::Statement;
 
 use crate::catalog;
 use crate::postgres::{self, Connected};
@@ -12,13 +15,19 @@ pub struct Backend {
     config: tokio_postgres::Config,
     size: usize,
     places: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Connected>>>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+/// A session, with the statement that each plan is checked by prepared in it.
+struct Connection {
+    connected: Connected,
+    fingerprints: Statement,
 }
 
 /// One connection, in use. Given back only by [`Lease::keep`]; dropped otherwise.
 pub struct Lease {
-    pub(super) connection: Option<Connected>,
-    idle: Arc<Mutex<Vec<Connected>>>,
+    connection: Connection,
+    idle: Arc<Mutex<Vec<Connection>>>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -44,10 +53,7 @@ impl Backend {
             return true;
         }
         let Ok(lease) = self.lease().await else { return false };
-        let answered = match lease.client() {
-            Ok(client) => client.simple_query("SELECT 1").await.is_ok(),
-            Err(_) => false,
-        };
+        let answered = lease.client().simple_query("SELECT 1").await.is_ok();
         if answered {
             lease.keep();
         }
@@ -61,7 +67,7 @@ impl Backend {
     pub async fn changed(&self, tables: &[(u32, &str)]) -> Result<Vec<u32>, String> {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
-        let current = catalog::fingerprints(lease.client()?, &oids).await.map_err(|e| e.to_string())?;
+        let current = lease.fingerprints(&oids).await?;
         lease.keep();
         let differs = |(oid, fingerprint): &&(u32, &str)| current.get(oid).map(String::as_str) != Some(*fingerprint);
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
@@ -70,22 +76,32 @@ impl Backend {
     pub(super) async fn lease(&self) -> Result<Lease, String> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| e.to_string())?;
         let kept = self.idle.lock().map_err(|e| e.to_string())?.pop();
-        let connection = match kept.filter(|c| !c.client.is_closed()) {
+        let connection = match kept.filter(|c| !c.connected.client.is_closed()) {
             Some(connection) => connection,
-            None => postgres::connect(&self.config).await.map_err(|e| e.to_string())?,
+            None => {
+                let connected = postgres::connect(&self.config).await.map_err(|e| e.to_string())?;
+                let fingerprints = connected.client.prepare(catalog::FINGERPRINT_SQL).await.map_err(|e| e.to_string())?;
+                Connection { connected, fingerprints }
+            }
         };
-        Ok(Lease { connection: Some(connection), idle: Arc::clone(&self.idle), _place: place })
+        Ok(Lease { connection, idle: Arc::clone(&self.idle), _place: place })
     }
 }
 
 impl Lease {
-    pub(super) fn client(&self) -> Result<&tokio_postgres::Client, String> {
-        self.connection.as_ref().map(|c| &c.client).ok_or_else(|| "the connection is gone".to_owned())
+    pub(super) fn client(&self) -> &tokio_postgres::Client {
+        &self.connection.connected.client
+    }
+
+    /// The definitions of these tables as the session sees them now; a table that is gone is missing.
+    pub(super) async fn fingerprints(&self, tables: &[u32]) -> Result<BTreeMap<u32, String>, String> {
+        catalog::fingerprints_prepared(self.client(), &self.connection.fingerprints, tables).await.map_err(|e| e.to_string())
     }
 
     /// Puts the connection back for the next statement.
-    pub(super) fn keep(mut self) {
-        if let (Some(connection), Ok(mut idle)) = (self.connection.take(), self.idle.lock()) {
+    pub(super) fn keep(self) {
+        let Self { connection, idle, _place } = self;
+        if let Ok(mut idle) = idle.lock() {
             idle.push(connection);
         }
     }

@@ -9,12 +9,12 @@ use crate::refusal::{Refusal, sqlstate};
 /// Most operators and keywords on the way from a statement's start into any expression of it.
 const LENGTH_MAX: u32 = 250;
 
-/// Stack that walking the deepest tree within that length takes, with a wide margin.
-const STACK_BYTES: usize = 32 << 20;
+/// Stack that walking the deepest tree within that length takes, with a wide margin. A thread that has four times as much never makes room in passing.
+pub const STACK_BYTES: usize = 8 << 20;
 
-/// Runs what walks a whole tree where there is room for it: a worker's own stack is small.
+/// Runs what walks a whole tree where there is room for it: a thread's own stack may be small.
 pub fn with_room<T>(walk: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(STACK_BYTES / 4, STACK_BYTES, walk)
+    stacker::maybe_grow(STACK_BYTES, 4 * STACK_BYTES, walk)
 }
 
 /// # Errors

@@ -53,7 +53,10 @@ async fn mixed(client: &Client, sql: &str, statement: &Statement, formats: &[For
 }
 
 /// The simple protocol: PostgreSQL's own text under the session's settings.
-async fn text(client: &Client, sql: &str) -> Result<Rows, ShadowError> {
+///
+/// # Requires
+/// `sql` is one statement: it was prepared before.
+pub async fn text(client: &Client, sql: &str) -> Result<Rows, ShadowError> {
     let mut collected = Collected::default();
     let messages = client.simple_query_raw(sql).await?;
     pin_mut!(messages);

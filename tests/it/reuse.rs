@@ -140,6 +140,30 @@ async fn first_askers_at_once_are_charged_once() {
     assert_eq!(veil.engine.ledger().history("analyst", 100).await.unwrap().len(), 1);
 }
 
+/// Both are at the database at once: neither has an answer of the other's to wait for.
+#[tokio::test(flavor = "multi_thread")]
+async fn askers_of_fresh_noise_do_not_wait_for_each_other() {
+    let veil = Arc::new(Veil::demo(|y| y, None).await);
+    veil.client.batch_execute("BEGIN; LOCK TABLE nls.women IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let sessions: Vec<_> = (0..2)
+        .map(|_| {
+            let veil = Arc::clone(&veil);
+            tokio::spawn(async move { veil.rows_as(&Veil::fresh(), WOMEN).await })
+        })
+        .collect();
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    // The lock's own timeout ends this if they come one by one.
+    while veil.direct(waiting).await != ["2"] {
+        assert!(!sessions.iter().any(tokio::task::JoinHandle::is_finished), "one waited for the other");
+        tokio::task::yield_now().await;
+    }
+    veil.client.batch_execute("COMMIT").await.unwrap();
+    for session in sessions {
+        session.await.unwrap().unwrap();
+    }
+    assert_eq!(veil.engine.ledger().history("analyst", 100).await.unwrap().len(), 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn constants_belong_to_the_question() {
     let veil = Veil::demo(|y| y, None).await;
