@@ -153,13 +153,13 @@ fn printed(seen: &[Shape]) -> String {
     seen.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// All of a list by every road, where `PGVEIL_REPLAY=all` asks for it; else each by the simple protocol and one other in turn.
-pub fn roads(turn: usize) -> Vec<Road> {
+/// Every road, where `PGVEIL_REPLAY=all` asks for it; else the simple protocol, and so many others in turn.
+pub fn roads(turn: usize, others: usize) -> Vec<Road> {
     if std::env::var("PGVEIL_REPLAY").is_ok_and(|wish| wish == "all") {
-        ROADS.to_vec()
-    } else {
-        vec![Road::Simple, ROADS[1 + turn % (ROADS.len() - 1)]]
+        return ROADS.to_vec();
     }
+    let rest = &ROADS[1..];
+    std::iter::once(Road::Simple).chain((0..others).map(|at| rest[(turn + at * rest.len() / others) % rest.len()])).collect()
 }
 
 /// What a session may look at besides: the budget, what it has cost, the catalogs.
@@ -180,8 +180,8 @@ async fn neighbours_send_the_same_bytes() {
     let fewer = gate(Some(&woman.to_string()), streams()).await;
     let mut both = Both::new(all.log_in().await, fewer.log_in().await);
     both.set("SET pgveil.notices = full").await;
-    for sql in questions() {
-        both.ask(&sql, &ROADS).await;
+    for (turn, sql) in questions().iter().enumerate() {
+        both.ask(sql, &roads(turn, 2)).await;
     }
     both.end("tests and goldens");
     for sql in SURROUNDINGS {
@@ -233,7 +233,7 @@ async fn corpora_send_the_same_bytes() {
         let (all, fewer) = tokio::join!(corpus(world, None), corpus(world, Some(delete)));
         let mut both = Both::new(all.log_in().await, fewer.log_in().await);
         for (turn, text) in texts.iter().filter(|text| text.world == world).enumerate() {
-            both.ask(&text.sql, &roads(turn)).await;
+            both.ask(&text.sql, &roads(turn, 1)).await;
         }
         assert!(both.asked > 20, "{world}: {}", both.asked);
         both.end(world);
