@@ -50,10 +50,14 @@ class Stage:
         os.chmod(self.home, 0o777)
         self.processes = []
         self.direct, self.bounced, self.veiled, self.admin = (free_port() for _ in range(4))
-        self.certificate()
-        self.postgresql()
-        self.pgbouncer()
-        self.pgveil()
+        try:
+            self.certificate()
+            self.postgresql()
+            self.pgbouncer()
+            self.pgveil()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):

@@ -18,15 +18,24 @@ from stage import Client, Stage, free_port
 ANSWERS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 NEEDLE = 1
 QUANTA = [None, "100ms", "500ms"]
-# Hard for a matcher: whether the letter that stands so far before the end is the right one has to be known of each position.
-HARD = "(w|h|i|t|e)*w(w|h|i|t|e){{{0}}}x"
-# What is asked for her row alone, from nothing to the dearest that is answered.
+# About the longest text that is searched, made of her own short one.
+LONG = "repeat(repeat(repeat(race, 16), 16), 3)"
+
+
+def matches(count, length):
+    """Regular expressions that are hard for a matcher: it has to know of each position what stood so far before it. Unlike ones, so that each is compiled anew."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return " OR ".join(f"{LONG} ~ '(w|h|i|t|e)*w(w|h|i|t|e){{{length}}}{letters[turn % 26]}{letters[turn // 26]}x'" for turn in range(count))
+
+
+# What is asked for her row alone, from nothing to the dearest.
 CONDITIONS = {
     "nothing": "race = 'x'",
-    "LIKE over 4,096 characters": "repeat(race, 1000) LIKE '%t%h%x%'",
-    "one regular expression": f"repeat(race, 1000) ~ '{HARD.format(20)}'",
-    "the largest regular expression": f"repeat(race, 1000) ~ '{HARD.format(100)}'",
-    "ten of them": " OR ".join(f"repeat(race, {1000 - turn}) ~ '{HARD.format(100)}'" for turn in range(10)),
+    "LIKE over 3,840 characters": f"{LONG} LIKE '%t%h%x%'",
+    "a regular expression": matches(1, 20),
+    "the largest regular expression": matches(1, 95),
+    "ten of them": matches(10, 95),
+    "forty of them": matches(40, 95),
 }
 
 

@@ -89,7 +89,11 @@ impl Backend {
             };
             match pinned {
                 // What died or fell silent while it was idle says nothing of the database: the next connection is a new one.
-                Err(Error::Backend(_)) if was_idle => self.forget_idle(),
+                Err(Error::Backend(_)) if was_idle => {
+                    // Its place is given back first: who holds one and waits for another could wait for ever.
+                    snapshot.lease = None;
+                    self.forget_idle();
+                }
                 pinned => return pinned.map(|()| snapshot),
             }
         }
