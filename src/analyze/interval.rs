@@ -324,7 +324,7 @@ fn divide(a: Interval, b: Interval, of_integers: bool, function: Function) -> In
         return Interval::new(-reach, reach);
     }
     let quotient = a.corners(b, |x, y| x / y);
-    if of_integers || function == Function::Quotient { Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi) } else { quotient }
+    if of_integers || function == Function::Quotient { Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi.trunc().max(quotient.hi)) } else { quotient }
 }
 
 fn modulo(a: Interval, b: Interval, of_integers: bool) -> Interval {
@@ -401,3 +401,6 @@ fn interval_part(field: &str, span: Interval) -> Interval {
         _ => Interval::ALL,
     }
 }
+
+#[cfg(test)]
+mod tests;
