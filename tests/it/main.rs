@@ -36,6 +36,7 @@ mod serve;
 mod settings;
 mod shadow;
 mod shapes;
+mod siege;
 mod statistics;
 mod tidy;
 mod timing;
