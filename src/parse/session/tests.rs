@@ -60,7 +60,7 @@ fn refusals_name_the_statement() {
         ("PREPARE TRANSACTION 'x'", "0A000"),
         ("EXECUTE p ((SELECT 1))", "0A000"),
         ("EXECUTE p (1) 2", "42601"),
-        ("EXPLAIN EXECUTE p", "0A000"),
+        ("EXPLAIN ANALYZE EXECUTE p", "42501"),
         ("EXPLAIN ANALYZE SELECT 1", "42501"),
         ("EXPLAIN (FORMAT JSON, ANALYZE) SELECT 1", "42501"),
         ("EXPLAIN INSERT INTO t VALUES (1)", "42501"),
