@@ -1,6 +1,9 @@
 //! From a plan to released values: recall what is answered, pay for the rest, then release by release, the middle queries between them.
 
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
+
+use futures::FutureExt;
 
 use super::failures::Place;
 use super::middles::Middles;
@@ -84,11 +87,21 @@ impl Engine {
         let making = async {
             self.receive(asker, plan, &offered, &mut released).await?;
             let mut fresh = Vec::new();
-            let made = self.made(snapshot, Releasing::new(part, released, charge), &mut middles, &mut fresh, pace).await;
-            // Until here nobody sees that the rows were read: not the client, nor who waits for the same answer, here or on another proxy.
-            pace.rest().await;
-            self.keep(asker, fresh).await?;
-            made
+            let making = self.made(&snapshot, Releasing::new(part, released, charge), &mut middles, &mut fresh, pace);
+            let made = match AssertUnwindSafe(making).catch_unwind().await {
+                Ok(made) => made,
+                Err(_) => {
+                    pace.rest().await;
+                    Err(Fault::Backend(execute::Error::Backend("it panicked".to_owned())))
+                }
+            };
+            // After a failure the connection is in a state that nobody knows: it is not kept.
+            let closed = if made.is_ok() { snapshot.close().await } else { Ok(()) };
+            let kept = self.keep(asker, fresh).await;
+            let released = made?;
+            closed.map_err(Fault::Backend)?;
+            kept?;
+            Ok(released)
         };
         let made = self.ledger.holding(&claimed, making).await;
         if made.is_err() {
@@ -102,10 +115,13 @@ impl Engine {
         }
     }
 
-    /// Makes the part's releases. What was made is in `fresh` also where a later one fails; the connection is given back before the rest.
+    /// Makes the part's releases. What was made is in `fresh` also where a later one fails.
+    ///
+    /// Until a statement's rest is over nobody sees that the rows were read: not the client, nor who waits for the same answer, here or on another proxy, nor who waits for
+    /// the connection.
     async fn made(
         &self,
-        snapshot: Snapshot,
+        snapshot: &Snapshot,
         mut releasing: Releasing<'_>,
         middles: &mut Middles<'_>,
         fresh: &mut Vec<Fresh>,
@@ -119,11 +135,15 @@ impl Engine {
                 continue;
             }
             let constants = middles.constants(release, releasing.released()).await?;
-            let rows = snapshot.run(releasing.part(), release, &constants, releasing.charge(), pace.cancel()).await.map_err(Fault::Backend)?;
-            aside(|| releasing.release(release, rows, &mut *sampler)).map_err(|e| internal("release", &e))?;
+            pace.begin();
+            let read = snapshot.run(releasing.part(), release, &constants, releasing.charge(), pace.cancel()).await;
+            let drawn = read.and_then(|rows| {
+                aside(|| releasing.release(release, rows, &mut *sampler)).map_err(|e| execute::Error::Backend(format!("the release failed: {e}")))
+            });
+            pace.rest().await;
+            drawn.map_err(Fault::Backend)?;
             fresh.extend(Fresh::of(plan, release, &constants, releasing.released()));
         }
-        snapshot.close().await.map_err(Fault::Backend)?;
         Ok(releasing.into_released())
     }
 

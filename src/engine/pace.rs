@@ -1,9 +1,12 @@
-//! When a question about private rows may end: at multiples of the policy's quantum from when the statement came in. The time that an answer takes tells which
+//! When a statement that reads private rows may be seen to have ended: at multiples of the policy's quantum from when it began. The time that it takes tells which
 //! multiple it was, and no more.
 //!
-//! Only what reads private rows is paced: plans, catalogs, public tables, stored answers and refusals before the charge take a time that no private row has a part in.
+//! Only what reads private rows is paced, each such statement by itself: plans, catalogs, public tables, queries between two releases, stored answers and refusals before the
+//! charge take a time that no private row has a part in. Were it counted in, an analyst could have it end just before a multiple, and tell a private statement of
+//! milliseconds from a shorter one.
 
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The moments at which one statement may end, and its cancel.
 pub(super) struct Pace {
-    began: Instant,
+    began: Mutex<Instant>,
     quantum: Option<Duration>,
     asked: CancellationToken,
     acting: CancellationToken,
@@ -20,7 +23,7 @@ pub(super) struct Pace {
 impl Pace {
     /// Begins now. Without a quantum any moment will do. `cancel` is the client's.
     pub(super) fn new(quantum: Option<Duration>, cancel: CancellationToken) -> Self {
-        Self { began: Instant::now(), quantum, asked: cancel, acting: CancellationToken::new() }
+        Self { began: Mutex::new(Instant::now()), quantum, asked: cancel, acting: CancellationToken::new() }
     }
 
     /// Ends the statement: the client's cancel, but at the end of a quantum only. One that acted between two would tell whether the rows had been read by then.
@@ -33,10 +36,20 @@ impl Pace {
         &self.asked
     }
 
-    /// Sleeps to the end of the quantum that runs; no connection and no thread is held.
+    /// Quanta count from now: what went before read no private row.
+    pub(super) fn begin(&self) {
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn began(&self) -> Instant {
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps to the end of the quantum that runs; no thread is held.
     pub(super) async fn rest(&self) {
         let Some(quantum) = self.quantum else { return };
-        if let Some(end) = self.began.checked_add(whole(self.began.elapsed(), quantum)) {
+        let began = self.began();
+        if let Some(end) = began.checked_add(whole(began.elapsed(), quantum)) {
             tokio::time::sleep_until(end).await;
         }
     }
@@ -45,7 +58,12 @@ impl Pace {
     pub(super) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let passing = async {
             self.asked.cancelled().await;
-            self.rest().await;
+            // A statement that began meanwhile has quanta of its own.
+            let mut began = None;
+            while began != Some(self.began()) {
+                began = Some(self.began());
+                self.rest().await;
+            }
             self.acting.cancel();
             std::future::pending().await
         };
@@ -94,6 +112,15 @@ mod tests {
             assert_eq!(patience(milliseconds(timeout), Some(Q)), milliseconds(wanted), "{timeout}");
         }
         assert_eq!(patience(milliseconds(7), None), milliseconds(7));
+    }
+
+    #[test]
+    fn public_time_is_no_part_of_a_quantum() {
+        let pace = Pace::new(Some(Q), CancellationToken::new());
+        let first = pace.began();
+        while Instant::now() == first {}
+        pace.begin();
+        assert!(pace.began() > first);
     }
 
     #[tokio::test]

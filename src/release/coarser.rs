@@ -20,7 +20,7 @@ use crate::rewrite::{Family, Output, ReleasePlan, Total, key_text, measure_devia
 pub struct Grain {
     /// What its statement was to spend.
     epsilon: f64,
-    /// As they were emitted.
+    /// Digests of what was emitted: no text of a question is kept.
     conditions: Vec<String>,
     keys: Vec<GrainKey>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
@@ -34,7 +34,7 @@ pub struct Grain {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct GrainKey {
-    sql: String,
+    digest: String,
     /// Each as the groups print it.
     values: Vec<(Option<String>, Option<Scalar>)>,
     is_whole: bool,
@@ -47,11 +47,11 @@ impl Grain {
         let key = |(grouping, (data_type, rule)): (&crate::rewrite::Grouping, &(Type, KeyRule))| {
             let KeyRule::Domain(values) = rule else { return None };
             let text = |value: &Option<Scalar>| (value.as_ref().map(|v| key_text(v, data_type)), value.clone());
-            Some(GrainKey { sql: grouping.sql.clone(), values: values.iter().map(text).collect(), is_whole: grouping.is_whole })
+            Some(GrainKey { digest: grouping.digest.clone(), values: values.iter().map(text).collect(), is_whole: grouping.is_whole })
         };
         Some(Self {
             epsilon: family.epsilon,
-            conditions: family.conditions.iter().map(|c| c.sql.clone()).collect(),
+            conditions: family.conditions.iter().map(|c| c.digest.clone()).collect(),
             keys: family.keys.iter().zip(release.keys()).map(key).collect::<Option<_>>()?,
             sets: release.sets().to_vec(),
             totals: family.totals.clone(),
@@ -147,13 +147,13 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn new(grain: &'a Grain, family: &'a Family, release: &'a ReleasePlan) -> Option<Self> {
-        if !grain.conditions.iter().all(|known| family.conditions.iter().any(|c| c.sql == *known)) {
+        if !grain.conditions.iter().all(|known| family.conditions.iter().any(|c| c.digest == *known)) {
             return None;
         }
         let told = |expr: &'a Expr| Some((expr, told_by(expr, grain, family)?));
-        let others = family.conditions.iter().filter(|c| !grain.conditions.contains(&c.sql));
+        let others = family.conditions.iter().filter(|c| !grain.conditions.contains(&c.digest));
         let picks: Vec<_> = others.map(|c| told(c.expr.as_ref()?)).collect::<Option<_>>()?;
-        let key = |grouping: &'a crate::rewrite::Grouping| match grain.keys.iter().position(|known| known.sql == grouping.sql) {
+        let key = |grouping: &'a crate::rewrite::Grouping| match grain.keys.iter().position(|known| known.digest == grouping.digest) {
             Some(at) => Some(Told::Same(at)),
             None => is_printed_once(&grouping.expr.data_type).then_some(&grouping.expr).and_then(told).map(|(expr, by)| Told::Of(expr, by)),
         };
@@ -242,7 +242,7 @@ fn told_by(expr: &Expr, grain: &Grain, family: &Family) -> Option<Vec<(ColumnId,
     let by = |id: &ColumnId| {
         let reading = family.columns.iter().find(|reading| reading.id == *id)?;
         let is_read_alike = reading.is_bare || columns.len() == 1;
-        let key = grain.keys.iter().position(|key| key.sql == reading.sql)?;
+        let key = grain.keys.iter().position(|key| key.digest == reading.digest)?;
         is_read_alike.then_some((*id, key))
     };
     if expr.relations().is_empty() { columns.iter().map(by).collect() } else { None }

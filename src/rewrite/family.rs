@@ -40,8 +40,8 @@ pub struct Family {
 /// A conjunct of WHERE.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
-    /// As it is emitted: the same text is the same condition, since FROM is the same.
-    pub sql: String,
+    /// Of what is emitted: the same text is the same condition, since FROM is the same.
+    pub digest: String,
     /// `None` where it reads a subquery, or stands within a join.
     pub expr: Option<Expr>,
 }
@@ -49,7 +49,8 @@ pub struct Condition {
 /// A key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
-    pub sql: String,
+    /// Of what is emitted.
+    pub digest: String,
     pub expr: Expr,
     /// No row that meets the conditions has another value than those listed.
     pub is_whole: bool,
@@ -59,7 +60,8 @@ pub struct Grouping {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub id: ColumnId,
-    pub sql: String,
+    /// Of what is emitted.
+    pub digest: String,
     /// Expressions read it as it is stored: beside another column a clamped one is sometimes read otherwise than alone.
     pub is_bare: bool,
 }
@@ -136,15 +138,20 @@ impl Total {
     }
 }
 
-/// The emitted sum, and the lattice that its integers are on.
+/// What stored answers have in place of SQL: no text of a question, and no literal, is kept.
+fn digest(sql: &str) -> String {
+    Sha256::digest(sql).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A digest of the emitted sum and of the lattice that its integers are on.
 fn name(coordinate: &Partial, sql: String) -> String {
-    match coordinate {
+    digest(&match coordinate {
         Partial::Rows { .. } | Partial::Flags { .. } | Partial::Nulls { .. } | Partial::Units { .. } | Partial::Presence => sql,
         Partial::Values { filter: _, value: _, lattice, centred: _ }
         | Partial::Share { filter: _, value: _, lattice, end: _ }
         | Partial::Lacks { filter: _, value: _, lattice } => format!("{sql} {lattice:?}"),
         Partial::Products { filter: _, y: (_, y), x: (_, x) } => format!("{sql} {y:?} {x:?}"),
-    }
+    })
 }
 
 /// A count or a sum that a measure is made of, as the coordinate that it would be by itself.
@@ -213,7 +220,7 @@ impl Emission<'_> {
         let told = |condition: &sqlparser::ast::Expr| {
             let sql = condition.to_string();
             let expr = known.iter().find(|(text, _)| *text == sql).map(|(_, expr)| expr.clone());
-            Condition { sql, expr }
+            Condition { digest: digest(&sql), expr }
         };
         Ok(flat.conditions.iter().map(told).collect())
     }
@@ -228,7 +235,7 @@ impl Emission<'_> {
                     column.domain.is_none() || column.is_complete
                 })
             });
-            Ok(Grouping { sql: expressions.emit(expr)?.0.to_string(), expr: expr.clone(), is_whole })
+            Ok(Grouping { digest: digest(&expressions.emit(expr)?.0.to_string()), expr: expr.clone(), is_whole })
         };
         self.release.keys.iter().map(grouping).collect()
     }
@@ -251,7 +258,7 @@ impl Emission<'_> {
             };
             if is_told && let Some(cell) = expressions.cells.get(&id) {
                 let sql = expressions.emit(&Expr::column(id, info.data_type.clone()))?.0.to_string();
-                readings.push(Reading { id, sql, is_bare: cell.clamp.is_none() });
+                readings.push(Reading { id, digest: digest(&sql), is_bare: cell.clamp.is_none() });
             }
         }
         Ok(readings)

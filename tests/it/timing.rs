@@ -34,13 +34,10 @@ fn ask(engine: &Arc<Engine>, sql: &str, cancel: &CancellationToken) -> JoinHandl
     tokio::spawn(async move { engine.answer(&Veil::asker(), &query, &[], &[], &[Format::Text], cancel).await })
 }
 
-/// Waits until a question is paid, and its connection is free again.
-async fn resting(veil: &Veil) {
-    loop {
-        let [(_, (used, _)), _] = veil.engine.pools();
-        if used == 0 && veil.spent().await > 0.0 {
-            return;
-        }
+/// Waits until so many questions have read their rows.
+async fn resting(veil: &Veil, count: usize) {
+    let read = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND query LIKE 'SELECT%' AND pid <> pg_backend_pid()";
+    while veil.direct(read).await != [count.to_string()] {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -59,7 +56,7 @@ async fn nothing_shows_before_the_quantum_ends() {
     let veil = paced("24h", |yaml| yaml).await;
     let never = CancellationToken::new();
     let mut first = ask(&veil.engine, WOMEN, &never);
-    resting(&veil).await;
+    resting(&veil, 1).await;
     // The same question of another session, here and on another proxy of the same ledger, waits with it.
     let other = veil.proxy(&veil.ledger).await;
     let (mut second, mut third) = (ask(&veil.engine, WOMEN, &never), ask(&other, WOMEN, &never));
@@ -70,7 +67,7 @@ async fn nothing_shows_before_the_quantum_ends() {
     let cancel = CancellationToken::new();
     let mut fourth = ask(&veil.engine, "SELECT count(*) FROM nls.interviews", &cancel);
     while veil.rows_as(&Veil::asker(), "SELECT count(*) FROM pgveil.history").await.unwrap() != ["2"] {}
-    resting(&veil).await;
+    resting(&veil, 2).await;
     cancel.cancel();
     assert!(rests(&veil, &mut fourth).await);
     let early = CancellationToken::new();
@@ -89,11 +86,26 @@ async fn nothing_shows_before_the_quantum_ends() {
     }
 }
 
+/// A free question that waits for a connection must not tell when another one's rows were read.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_rest_as_well() {
+    let veil = paced("24h", |yaml| yaml.replace("per_query: {epsilon: 0.5", "per_query: {epsilon: 1")).await;
+    let never = CancellationToken::new();
+    // All that one role may have of four connections, and all that it may spend.
+    let first = ["SELECT count(*) FROM nls.women", "SELECT sum(birth_year) FROM nls.women", "SELECT count(*) FROM nls.interviews"];
+    let resting_ones: Vec<_> = first.iter().map(|sql| ask(&veil.engine, sql, &never)).collect();
+    resting(&veil, 3).await;
+    let mut refused = ask(&veil.engine, "SELECT avg(birth_year) FROM nls.women", &never);
+    assert!(rests(&veil, &mut refused).await);
+    resting_ones.iter().for_each(JoinHandle::abort);
+    refused.abort();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_rest_as_well() {
     let veil = paced("24h", |yaml| yaml.replace("statement_timeout: 60s", "statement_timeout: 3ms")).await;
     let mut failing = ask(&veil.engine, SLOW, &CancellationToken::new());
-    resting(&veil).await;
+    resting(&veil, 1).await;
     assert!(rests(&veil, &mut failing).await);
     assert_eq!(veil.engine.ledger().failures("analyst").await.unwrap(), 0, "nor does their count tell");
     failing.abort();

@@ -281,7 +281,7 @@ async fn torn_and_foreign_files_are_refused_and_left() {
         ("random", random.clone(), |e| matches!(e, Error::Foreign { .. })),
         ("random after the header", garbage_after_header, |e| matches!(e, Error::Damaged { .. })),
         ("another application", patched(&whole, 68, 1), |e| matches!(e, Error::Foreign { .. })),
-        ("newer", patched(&whole, 60, 4), |e| matches!(e, Error::Newer { found: 4, known: 3, .. })),
+        ("newer", patched(&whole, 60, 5), |e| matches!(e, Error::Newer { found: 5, known: 4, .. })),
         ("no format", patched(&whole, 60, 0), |e| matches!(e, Error::Foreign { .. })),
     ];
     for (name, bytes, expected) in cases {
