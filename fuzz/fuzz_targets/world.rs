@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use pgveil::catalog::{Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType};
+use pgveil::catalog::{Allowed, Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType};
 use pgveil::policy::{Checked, DomainReader, File, Policy, PolicyError, check};
 
 const DEMO: &str = include_str!("../../policies/demo.yaml");
@@ -83,6 +83,7 @@ fn column(number: usize, text: &str) -> Column {
         is_domain: false,
         over: None,
         selectable: true,
+        allowed: Allowed::default(),
     }
 }
 
