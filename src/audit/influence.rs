@@ -10,16 +10,18 @@ use super::population::Population;
 use crate::mechanism::Mechanism;
 use crate::rewrite::{Price, ReleasePlan};
 
-/// The group's key, and its integers.
-type Groups = BTreeMap<Vec<Option<String>>, Vec<BigInt>>;
+/// The group's key, and its integers; `None` where what was printed is none.
+type Groups = BTreeMap<Vec<Option<String>>, Option<Vec<BigInt>>>;
 
 /// The most that leaving units moved a release, of what is declared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Influence {
     /// Of the declared bound: 1 is all of it.
     pub share: f64,
-    /// Compared in integers.
+    /// Compared in integers. What is no integer does not hold.
     pub holds: bool,
+    /// Whether every coordinate was an integer.
+    pub is_read: bool,
     /// Units that left, one at a time.
     pub units: usize,
 }
@@ -39,14 +41,21 @@ pub async fn influence(
 ) -> Result<Option<Influence>, tokio_postgres::Error> {
     let (Some(sql), Some(price)) = (release.sql(), release.price()) else { return Ok(None) };
     let whole = groups(client, sql, release.key_columns()).await?;
-    let mut found = Influence { share: 0.0, holds: true, units: 0 };
+    let mut found = Influence { share: 0.0, holds: true, is_read: true, units: 0 };
     for unit in 0..units.min(Population::units()) {
         client.batch_execute("BEGIN").await?;
         client.batch_execute(&population.statements(Some(unit)).join(";\n")).await?;
         let rest = groups(client, sql, release.key_columns()).await;
         client.batch_execute("ROLLBACK").await?;
-        let (share, holds) = moved(price, release, &whole, &rest?);
-        found = Influence { share: found.share.max(share), holds: found.holds && holds, units: found.units + 1 };
+        let rest = rest?;
+        let is_read = whole.values().chain(rest.values()).all(Option::is_some);
+        let (share, holds) = moved(price, release, &whole, &rest);
+        found = Influence {
+            share: found.share.max(share),
+            holds: found.holds && holds && is_read,
+            is_read: found.is_read && is_read,
+            units: found.units + 1,
+        };
     }
     Ok(Some(found))
 }
@@ -56,10 +65,14 @@ async fn groups(client: &Client, sql: &str, keys: usize) -> Result<Groups, tokio
     for message in client.simple_query(sql).await? {
         let SimpleQueryMessage::Row(row) = message else { continue };
         let key = (0..keys).map(|at| row.get(at).map(str::to_owned)).collect();
-        let values = (keys..row.len()).map(|at| row.get(at).and_then(|text| text.parse().ok()).unwrap_or_default()).collect();
-        groups.insert(key, values);
+        groups.insert(key, read((keys..row.len()).map(|at| row.get(at))));
     }
     Ok(groups)
+}
+
+/// `None` where one is no integer.
+fn read<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Vec<BigInt>> {
+    texts.into_iter().map(|text| text?.parse().ok()).collect()
 }
 
 /// The difference's norm beside the clip: squared under Gaussian noise. Integers of a refined release are on finer lattices already.
@@ -71,7 +84,8 @@ fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) ->
         let (here, there) = (whole.get(key), rest.get(key));
         appears |= here.is_none();
         touched += u32::from(here != there);
-        let (here, there) = (here.unwrap_or(&zeros), there.unwrap_or(&zeros));
+        let or_zeros = |values: Option<&Option<Vec<BigInt>>>| values.and_then(Clone::clone).unwrap_or_else(|| zeros.clone());
+        let (here, there) = (or_zeros(here), or_zeros(there));
         for (at, weight) in price.weights.iter().enumerate() {
             let finer = if release.is_refined() { finest - price.calibrated[at].refine } else { finest };
             let moved = ((&here[at] - &there[at]).magnitude() * weight) << finer;
@@ -95,4 +109,17 @@ fn ratio(a: &BigUint, b: &BigUint) -> f64 {
     let shift = a.bits().max(b.bits()).saturating_sub(900);
     let float = |value: &BigUint| (value >> shift).to_f64().unwrap_or(f64::MAX);
     float(a) / float(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_integer_is_not_zero() {
+        assert_eq!(read([Some("7"), Some("-2")]), Some(vec![BigInt::from(7), BigInt::from(-2)]));
+        for text in [None, Some("NaN"), Some("1.5"), Some("")] {
+            assert_eq!(read([Some("7"), text]), None, "{text:?}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! From a policy file to a running engine: the one start-up that demo, serve, check, explain and tests share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio_postgres::Config;
@@ -10,7 +11,7 @@ use crate::engine::{Engine, Service};
 use crate::execute::Backend;
 use crate::ledger::{self, AccountSpec, Found, Ledger};
 use crate::mechanism::{Cap, Fixed};
-use crate::policy::{self, Budget, Checked, File, Policy, PolicyError, Privacy, Renew, Role, Secret};
+use crate::policy::{self, Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Secret};
 use crate::postgres::{self, Connected, connect};
 use crate::search;
 use crate::shadow::{Mirrored, Shadow, ShadowOptions, ShadowSource};
@@ -129,11 +130,35 @@ pub async fn engine(
 async fn settled(policy: Policy, ledger: &Ledger) -> Result<(Policy, Vec<Found>), Failure> {
     match search::settle(&policy, ledger).await.map_err(Failure::new)? {
         Ok(settled) => Ok(settled),
-        Err(due) => Err(Failure::with_remedy(
-            format_args!("the policy leaves bounds to searches that have not been made: {}", due.join(", ")),
-            "Run `pgveil bounds` on the policy, which says what they cost and makes them; or write the bounds in the policy.",
-        )),
+        Err(due) => Err(unsearched(&due)),
     }
+}
+
+fn unsearched(due: &[String]) -> Failure {
+    Failure::with_remedy(
+        format_args!("the policy leaves bounds to searches that have not been made: {}", due.join(", ")),
+        "Run `pgveil bounds` on the policy, which says what they cost and makes them; or write the bounds in the policy.",
+    )
+}
+
+/// What the policy's own ledger has for its searches, by their names. Nothing is charged.
+///
+/// # Errors
+/// As [`engine`] where one has not been made.
+pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Finding>, Failure> {
+    let names = policy.searches.iter().map(|search| search::name(policy, search));
+    let found = match found_by(file, policy).await? {
+        Some(ledger) => search::found(policy, &ledger).await.map_err(Failure::new)?,
+        None => vec![None; policy.searches.len()],
+    };
+    let (mut findings, mut due) = (HashMap::new(), Vec::new());
+    for (name, found) in names.zip(found) {
+        match found {
+            Some((kept, _)) => drop(findings.insert(name, kept.finding)),
+            None => due.push(name),
+        }
+    }
+    if due.is_empty() { Ok(findings) } else { Err(unsearched(&due)) }
 }
 
 /// The policy as a proxy would have it now: with what its searches found, where all are made.

@@ -81,20 +81,20 @@ impl Backend {
             let was_idle = lease.was_idle;
             snapshot.lease = Some(lease);
             let pinned = tokio::select! {
-                pinned = patiently(snapshot.pin(part)) => pinned,
+                pinned = tokio::time::timeout(PATIENCE, snapshot.pin(part)) => pinned.unwrap_or_else(|_| Err(silent().into())),
                 () = cancel.cancelled() => {
                     snapshot.stop().await;
                     return Err(Error::Cancelled);
                 }
             };
             match pinned {
-                // What died or fell silent while it was idle says nothing of the database: the next connection is a new one.
-                Err(Error::Backend(_)) if was_idle => {
+                // What died or fell silent while it was idle says nothing of the database: the next connection is a new one. What the database said, it would say again.
+                Err(Unpinned { is_lost: true, .. }) if was_idle => {
                     // Its place is given back first: who holds one and waits for another could wait for ever.
                     snapshot.lease = None;
                     self.forget_idle();
                 }
-                pinned => return pinned.map(|()| snapshot),
+                pinned => return pinned.map(|()| snapshot).map_err(|unpinned| unpinned.error),
             }
         }
     }
@@ -110,7 +110,7 @@ impl Snapshot {
     }
 
     /// Opens the transaction, locks the tables against change and compares them with what the plan relied on.
-    async fn pin(&self, part: &Part<'_>) -> Result<(), Error> {
+    async fn pin(&self, part: &Part<'_>) -> Result<(), Unpinned> {
         let lease = self.lease()?;
         let mut tables: Vec<&(u32, String, String, String)> = part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
@@ -121,14 +121,17 @@ impl Snapshot {
         let locks: String = tables.iter().map(lock).collect();
         lease.client().batch_execute(&format!("{PINNED}{locks}")).await.map_err(|e| match e.code() {
             // The shorter of lock_timeout and statement_timeout.
-            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked,
-            _ => backend(&e),
+            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked.into(),
+            Some(&SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME) => {
+                Error::Stale(tables.iter().map(|(_, schema, name, _)| format!("{schema}.{name}")).collect::<Vec<_>>().join(" or ")).into()
+            }
+            _ => Unpinned::from(&e),
         })?;
         let oids: Vec<u32> = tables.iter().map(|(oid, ..)| *oid).collect();
-        let current = lease.fingerprints(&oids).await.map_err(Error::Backend)?;
+        let current = lease.fingerprints(&oids).await.map_err(|e| Unpinned::read(&e))?;
         for (oid, schema, name, fingerprint) in &tables {
             if current.get(oid) != Some(fingerprint) {
-                return Err(Error::Stale(format!("{schema}.{name}")));
+                return Err(Error::Stale(format!("{schema}.{name}")).into());
             }
         }
         Ok(())
@@ -216,7 +219,42 @@ impl Snapshot {
 }
 
 async fn patiently<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(Error::Backend("no answer in time".to_owned())))
+    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(silent()))
+}
+
+fn silent() -> Error {
+    Error::Backend("no answer in time".to_owned())
+}
+
+/// Why a snapshot was not pinned, and whether that is the connection's end and no word of the database.
+struct Unpinned {
+    error: Error,
+    is_lost: bool,
+}
+
+impl From<Error> for Unpinned {
+    fn from(error: Error) -> Self {
+        let is_lost = matches!(error, Error::Backend(_));
+        Self { error, is_lost }
+    }
+}
+
+impl Unpinned {
+    /// Of a read of the catalog.
+    fn read(error: &crate::catalog::Error) -> Self {
+        match error {
+            crate::catalog::Error::Backend(error) => Self::from(error),
+            crate::catalog::Error::TooOld(_) => Self { error: Error::Backend(error.to_string()), is_lost: false },
+        }
+    }
+}
+
+impl From<&tokio_postgres::Error> for Unpinned {
+    fn from(error: &tokio_postgres::Error) -> Self {
+        // Class 57P0x: the server ends the session. 26000: it is another one than the connection's, behind a pool that changes them.
+        let ends = |code: &SqlState| code.code().starts_with("57P0") || *code == SqlState::INVALID_SQL_STATEMENT_NAME;
+        Self { error: backend(error), is_lost: error.code().is_none_or(ends) }
+    }
 }
 
 /// Every column of a release's statement is text.

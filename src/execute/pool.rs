@@ -1,7 +1,7 @@
 //! Connections to the backing database: a fixed number, kept between statements, thrown away after any error.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Statement;
@@ -69,7 +69,8 @@ impl Backend {
     pub async fn changed(&self, tables: &[(u32, &str)]) -> Result<Vec<u32>, String> {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
-        let current = tokio::time::timeout(super::PATIENCE, lease.fingerprints(&oids)).await.map_err(|_| "no answer in time".to_owned())??;
+        let current = tokio::time::timeout(super::PATIENCE, lease.fingerprints(&oids)).await;
+        let current = current.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
         lease.keep();
         let differs = |(oid, fingerprint): &&(u32, &str)| current.get(oid).map(String::as_str) != Some(*fingerprint);
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
@@ -82,14 +83,12 @@ impl Backend {
 
     /// Closes the connections that nobody uses.
     pub(super) fn forget_idle(&self) {
-        if let Ok(mut idle) = self.idle.lock() {
-            idle.clear();
-        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(super) async fn lease(&self) -> Result<Lease, String> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|e| e.to_string())?;
-        let kept = self.idle.lock().map_err(|e| e.to_string())?.pop();
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let kept = kept.filter(|c| !c.connected.client.is_closed());
         let was_idle = kept.is_some();
         let connection = match kept {
@@ -111,15 +110,13 @@ impl Lease {
     }
 
     /// The definitions of these tables as the session sees them now; a table that is gone is missing.
-    pub(super) async fn fingerprints(&self, tables: &[u32]) -> Result<BTreeMap<u32, String>, String> {
-        catalog::fingerprints_prepared(self.client(), &self.connection.fingerprints, tables).await.map_err(|e| e.to_string())
+    pub(super) async fn fingerprints(&self, tables: &[u32]) -> Result<BTreeMap<u32, String>, catalog::Error> {
+        catalog::fingerprints_prepared(self.client(), &self.connection.fingerprints, tables).await
     }
 
     /// Puts the connection back for the next statement.
     pub(super) fn keep(self) {
         let Self { connection, was_idle: _, idle, _place } = self;
-        if let Ok(mut idle) = idle.lock() {
-            idle.push(connection);
-        }
+        idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 }

@@ -149,7 +149,9 @@ impl<S: Service> Connection<S> {
                 self.skipping = true;
                 self.channel.flush().await
             }
-            other => other,
+            // Who asks on and reads nothing waits, whatever is asked.
+            Ok(()) => self.channel.relieve().await,
+            Err(stop @ (Stop::Fatal(_) | Stop::Closed)) => Err(stop),
         }
     }
 

@@ -1,7 +1,9 @@
-//! Connections that have not logged in yet. Where there are too many, the one that has waited longest is closed: to log in takes milliseconds, so that those who
-//! stall are shown out and nobody else waits for them.
+//! Connections that have not logged in yet. Where there are too many, one of those whose network has most is closed, the one that has waited longest: to log in takes
+//! milliseconds, so that those who stall, or come in a crowd, are shown out and nobody else waits for them.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -9,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// Fewest that may wait, however few sessions the policy allows.
 const WAITING_MIN: usize = 16;
 
-/// All who wait, in the order in which they came.
+/// All who wait.
 #[derive(Default)]
 pub(super) struct Lobby {
     waiting: Mutex<Waiting>,
@@ -18,12 +20,14 @@ pub(super) struct Lobby {
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    by_number: BTreeMap<u64, CancellationToken>,
+    /// In the order in which they came.
+    by_network: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
 }
 
 /// One connection's place in the lobby, until it is dropped.
 pub(super) struct Seat {
     lobby: Arc<Lobby>,
+    network: IpAddr,
     number: u64,
     /// Cancelled where the connection is to go.
     pub(super) shown_out: CancellationToken,
@@ -31,20 +35,20 @@ pub(super) struct Seat {
 
 impl Lobby {
     /// As many may wait as there may be `sessions`.
-    pub(super) fn enter(self: &Arc<Self>, sessions: u32) -> Seat {
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> Seat {
         let most = usize::try_from(sessions).unwrap_or(usize::MAX).max(WAITING_MIN);
-        let shown_out = CancellationToken::new();
+        let (network, shown_out) = (network(address), CancellationToken::new());
         let mut waiting = self.lock();
-        while waiting.by_number.len() >= most
-            && let Some((_, oldest)) = waiting.by_number.pop_first()
+        while waiting.len() >= most
+            && let Some(oldest) = waiting.pop()
         {
             oldest.cancel();
         }
         let number = waiting.next;
         waiting.next += 1;
-        waiting.by_number.insert(number, shown_out.clone());
+        waiting.by_network.entry(network).or_default().insert(number, shown_out.clone());
         drop(waiting);
-        Seat { lobby: self.clone(), number, shown_out }
+        Seat { lobby: self.clone(), network, number, shown_out }
     }
 
     /// The map holds no invariant that a panic could break.
@@ -53,27 +57,79 @@ impl Lobby {
     }
 }
 
+impl Waiting {
+    fn len(&self) -> usize {
+        self.by_network.values().map(BTreeMap::len).sum()
+    }
+
+    /// The longest waiting of the network that has most; of networks with as many, the longest waiting of all.
+    fn pop(&mut self) -> Option<CancellationToken> {
+        let first = |seats: &BTreeMap<u64, CancellationToken>| seats.first_key_value().map(|(number, _)| Reverse(*number));
+        let (network, number) = self
+            .by_network
+            .iter()
+            .max_by_key(|(_, seats)| (seats.len(), first(seats)))
+            .and_then(|(network, seats)| Some((*network, *seats.first_key_value()?.0)))?;
+        self.remove(network, number)
+    }
+
+    fn remove(&mut self, network: IpAddr, number: u64) -> Option<CancellationToken> {
+        let seats = self.by_network.get_mut(&network)?;
+        let token = seats.remove(&number);
+        if seats.is_empty() {
+            self.by_network.remove(&network);
+        }
+        token
+    }
+}
+
+/// Whom an address counts for: a host has 64 bits of IPv6 to itself.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.lobby.lock().by_number.remove(&self.number);
+        self.lobby.lock().remove(self.network, self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
+
+    const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     #[test]
     fn the_longest_waiting_is_shown_out() {
         let lobby = Arc::new(Lobby::default());
-        let mut seats: Vec<Seat> = (0..WAITING_MIN).map(|_| lobby.enter(3)).collect();
+        let mut seats: Vec<Seat> = (0..WAITING_MIN).map(|_| lobby.enter(HOME, 3)).collect();
         drop(seats.remove(5));
-        seats.push(lobby.enter(3));
+        seats.push(lobby.enter(HOME, 3));
         assert!(seats.iter().all(|seat| !seat.shown_out.is_cancelled()), "one had left");
-        let late = lobby.enter(3);
+        let late = lobby.enter(HOME, 3);
         let gone: Vec<bool> = seats.iter().map(|seat| seat.shown_out.is_cancelled()).collect();
         assert!(gone[0] && !gone[1..].contains(&true) && !late.shown_out.is_cancelled());
         drop((seats, late));
-        assert!(lobby.lock().by_number.is_empty());
+        assert!(lobby.lock().by_network.is_empty());
+    }
+
+    #[test]
+    fn a_crowd_shows_out_its_own() {
+        let lobby = Arc::new(Lobby::default());
+        let modest = lobby.enter(HOME, 3);
+        // Each from another address of one host.
+        let crowd: Vec<Seat> = (0..1_000).map(|host| lobby.enter(IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + host)), 3)).collect();
+        let other = lobby.enter(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 3);
+        assert!(!modest.shown_out.is_cancelled() && !other.shown_out.is_cancelled());
+        assert_eq!(crowd.iter().filter(|seat| !seat.shown_out.is_cancelled()).count(), WAITING_MIN - 2);
+        assert!(crowd[..1_000 - WAITING_MIN].iter().all(|seat| seat.shown_out.is_cancelled()), "the oldest of them went");
+        drop((modest, crowd, other));
+        assert!(lobby.lock().by_network.is_empty());
     }
 }

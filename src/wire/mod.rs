@@ -84,7 +84,7 @@ pub async fn serve<S: Service>(
             Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
             accepted = listener.accept() => match accepted {
                 Ok((socket, address)) => {
-                    let seat = server.lobby.enter(server.service.places().total);
+                    let seat = server.lobby.enter(address.ip(), server.service.places().total);
                     connections.spawn(client(server.clone(), socket, address, seat, answers.clone()));
                 }
                 Err(error) => {
@@ -154,7 +154,7 @@ async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: 
     };
     drop(seat);
     if let Some((channel, logged_in)) = opened {
-        let common = Common { shutdown: server.shutdown.clone(), answers, share: server.stock.share() };
+        let common = Common { shutdown: server.shutdown.clone(), answers, share: server.stock.share(&logged_in.role) };
         Connection::new(channel, server.service.clone(), logged_in, common).run().await;
     }
 }

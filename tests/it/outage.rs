@@ -358,3 +358,17 @@ async fn a_late_cancel_ends_nobody_elses_statement() {
     assert!(cancelled > 0 && undisturbed > 0, "{cancelled} were cancelled, {undisturbed} were not");
     println!("{cancelled} were cancelled, {undisturbed} went undisturbed");
 }
+
+/// What the database says on a connection that was kept is its word: nothing is tried again, and a table that is gone is told like one that has changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_gone_is_told_as_changed() {
+    let veil = Veil::demo(|y| y, None).await;
+    let asker = Veil::asker();
+    rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.women").await.unwrap();
+    for change in ["DROP TABLE nls.interviews CASCADE", "ALTER SCHEMA nls RENAME TO elsewhere"] {
+        veil.client.batch_execute(change).await.unwrap();
+        let refusal = rows_of(&veil.engine, &asker, "SELECT count(*) FROM nls.interviews").await.unwrap_err().report();
+        assert_eq!(refusal.sqlstate, "0A000", "{change}: {refusal:?}");
+        assert!(refusal.message.contains("nls.interviews") && refusal.message.ends_with("has changed since the policy was loaded"), "{refusal:?}");
+    }
+}

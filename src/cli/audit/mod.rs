@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::arguments::AuditOptions;
 use super::{Failure, signal, start};
-use crate::audit::{CANARY, Question, Trials, attack, attempts, influence, provable, questions};
+use crate::audit::{CANARY, Influence, Question, Trials, attack, attempts, influence, provable, questions};
 use crate::mechanism::{Loss, Mechanism};
 use crate::rewrite::Plan;
 use report::{Asked, Attempt, Measured, Report};
@@ -43,9 +43,9 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
         ));
     }
     let plans = stage.plans(&asked).await?;
-    let mut measured = Vec::new();
+    let (mut measured, mut unmeasured) = (Vec::new(), Vec::new());
     for (question, plan) in asked.iter().zip(&plans) {
-        measured.extend(measure(stage, question, plan).await?);
+        measure(stage, question, plan, &mut measured, &mut unmeasured).await?;
     }
     let bar = bar(&asked, options.trials);
     // What is Laplace while nothing else was charged stays so, or is Gaussian from here on: one law for all trials.
@@ -71,7 +71,7 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
         refused.push(Attempt { sqlstate: stage.attempt(&sql).await?, sql });
     }
     let kept = stage.spent().await? == spent;
-    let left_out = stage.population.left_out.iter().chain(&stage.warnings).cloned().collect();
+    let left_out = stage.population.left_out.iter().chain(&stage.warnings).chain(&unmeasured).cloned().collect();
     let most = provable(verdicts.first().map_or(0, |asked| asked.judged), alarm);
     Ok(Report {
         policy: options.file.display().to_string(),
@@ -89,13 +89,20 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
     })
 }
 
-async fn measure(stage: &Stage, question: &Question, plan: &Plan) -> Result<Vec<Measured>, Failure> {
-    let mut measured = Vec::new();
+/// The influence on each release of a question; what shows nothing of it is named, too.
+async fn measure(stage: &Stage, question: &Question, plan: &Plan, measured: &mut Vec<Measured>, unmeasured: &mut Vec<String>) -> Result<(), Failure> {
     for release in plan.releases() {
-        let found = influence(&stage.client, &stage.population, release, MEASURED).await.map_err(start::database_failed)?;
-        measured.extend(found.map(|found| Measured { question: question.name.clone(), share: found.share, units: found.units, holds: found.holds }));
+        match influence(&stage.client, &stage.population, release, MEASURED).await.map_err(start::database_failed)? {
+            Some(Influence { share, holds, is_read, units }) => {
+                if share == 0.0 && is_read {
+                    unmeasured.push(format!("{}: no {} moved its sums", question.name, stage.policy().privacy.unit));
+                }
+                measured.push(Measured { question: question.name.clone(), share, units, holds, is_read });
+            }
+            None => unmeasured.push(format!("{}: it has no sums whose movement could be measured", question.name)),
+        }
     }
-    Ok(measured)
+    Ok(())
 }
 
 /// Of the plan's vector.

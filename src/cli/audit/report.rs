@@ -55,6 +55,19 @@ pub struct Measured {
     pub share: f64,
     pub units: usize,
     pub holds: bool,
+    /// Whether every coordinate was an integer.
+    pub is_read: bool,
+}
+
+impl Measured {
+    fn verdict(&self) -> &'static str {
+        match (self.is_read, self.holds) {
+            (false, _) => "FINDING: a coordinate is no integer",
+            (true, false) => "FINDING: more than declared",
+            (true, true) if self.share > 0.0 => "holds",
+            (true, true) => "nothing was moved, so that nothing is shown",
+        }
+    }
 }
 
 /// What must not be answered with a row.
@@ -116,8 +129,9 @@ impl Report {
             ));
         }
         lines.extend([String::new(), "How far one unit moves the exact sums, of what is declared".to_owned()]);
-        for Measured { question, share, units, holds } in &self.measured {
-            let verdict = if *holds { "holds" } else { "FINDING: more than declared" };
+        for measured in &self.measured {
+            let Measured { question, share, units, holds: _, is_read: _ } = measured;
+            let verdict = measured.verdict();
             lines.push(format!("  {question:wide$}  {:.2} % at most, {units} units one at a time: {verdict}", 100.0 * share));
         }
         lines.push(String::new());
@@ -150,7 +164,7 @@ mod tests {
         let question = Question { name: "count of a.b".to_owned(), sql: "SELECT count(*) FROM a.b".to_owned(), shows: Shows::Row };
         let gain = Gain { epsilon: 1.0, mu: found, judged: 150 };
         let asked = vec![Asked::new(&question, "Gaussian", loss_gaussian(Mu::round_down(2.0)), gain)];
-        let measured = vec![Measured { question: question.name, share: 1.0, units: 6, holds: true }];
+        let measured = vec![Measured { question: question.name, share: 1.0, units: 6, holds: true, is_read: true }];
         let refused = vec![Attempt { sql: "SELECT * FROM a.b".to_owned(), sqlstate: Some("42501".to_owned()) }];
         Report {
             policy: "shop.yaml".to_owned(),
@@ -174,6 +188,16 @@ mod tests {
         assert!(lines.contains(&"  count of a.b  Gaussian noise, charged mu 2.000; found at least 1.500 (75 %): holds".to_owned()), "{lines:#?}");
         assert_eq!(lines.last().map(String::as_str), Some("No finding."));
         assert!(report(0.1).lines().iter().any(|line| line.ends_with("holds, but little was proved")));
+    }
+
+    #[test]
+    fn what_was_not_moved_or_not_read_is_no_pass() {
+        let mut report = report(1.0);
+        report.measured[0].share = 0.0;
+        assert!(report.lines().iter().any(|line| line.ends_with("nothing was moved, so that nothing is shown")));
+        (report.measured[0].holds, report.measured[0].is_read) = (false, false);
+        assert!(report.lines().iter().any(|line| line.ends_with("FINDING: a coordinate is no integer")));
+        assert_eq!(report.findings(), 1);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where an audit plays: a throw-away PostgreSQL with the policy's tables and made-up rows, and a proxy before it with a budget of its own.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use crate::cli::{Failure, serve};
 use crate::engine::{Asker, Engine};
 use crate::mechanism::{Accounting, Loss};
 use crate::parse::{Statement, parse};
-use crate::policy::{self, Budget, Certificate, ColumnRule, File, KeyChoice, Policy, Renew, Reuse, Role, RoleReuse, TableRule, Wishes};
+use crate::policy::{self, Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role, RoleReuse, TableRule, Wishes};
 use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Options, connect};
+use crate::search;
 use crate::shadow::{ShadowSource, twin};
 use crate::wire;
 
@@ -52,6 +54,7 @@ impl Stage {
     pub async fn build(path: &Path) -> Result<Self, Failure> {
         let file = start::read(path)?;
         let source = start::open(&file, &start::database(&file)?).await?;
+        let findings = start::findings(&file, &source.policy).await?;
         let options = Options { database: Some(DATABASE.to_owned()), settings: Vec::new() };
         let local = LocalPostgres::start_engine(Server::Native, options).await.map_err(|e| {
             Failure::with_remedy(e, "An audit fills a throw-away PostgreSQL: install its server binaries, or name their directory by PGVEIL_PG_BIN.")
@@ -61,7 +64,7 @@ impl Stage {
         let warnings = twin(&source.policy, &source.connected.client, &mut own.client).await.map_err(Failure::new)?;
         source.connected.close().await;
         let password = format!("{:032x}", rand::random::<u128>());
-        let opened = audited(file, own, &password).await?;
+        let opened = audited(file, own, &password, &findings).await?;
         let population = Population::of(&opened.policy);
         let scratch = Directory::scratch().map_err(Failure::new)?;
         let ledger = format!("sqlite://{}", scratch.path().join("ledger.db").display());
@@ -149,13 +152,15 @@ impl Stage {
     }
 }
 
-/// The policy over the throw-away tables, which have no hidden column, with one role and a budget of its own.
-async fn audited(mut file: File, own: Connected, password: &str) -> Result<Opened, Failure> {
+/// The policy over the throw-away tables, which have no hidden column, with what its searches found, one role and a budget of its own.
+async fn audited(mut file: File, own: Connected, password: &str, findings: &HashMap<String, Finding>) -> Result<Opened, Failure> {
     let catalog = catalog::load(&own.client).await.map_err(Failure::new)?;
     let pure = file.privacy.accounting == Accounting::Pure;
     let epsilon = if pure { EPSILON_PURE } else { EPSILON };
     (file.privacy.budget, file.privacy.epsilon_default, file.privacy.epsilon_max) = (BUDGET, epsilon, epsilon);
     file.privacy.threshold_share = 0.5;
+    // Time is not what is measured, and every answer would take so long.
+    file.quantum = None;
     // Each question has a session of its own.
     (file.limits.connections, file.limits.connections_per_role, file.limits.connections_per_address) = (SESSIONS, SESSIONS, SESSIONS);
     file.roles = vec![Role {
@@ -174,5 +179,14 @@ async fn audited(mut file: File, own: Connected, password: &str) -> Result<Opene
         }
     }
     let checked = policy::check(&file, &catalog, &own.client).await.map_err(Failure::Policy)?;
-    Ok(Opened { policy: checked.policy, warnings: checked.warnings, catalog, connected: own })
+    let policy = resting_on(&checked.policy, findings)?;
+    Ok(Opened { policy, warnings: checked.warnings, catalog, connected: own })
+}
+
+/// The policy with what was found for the owner's, as if it were written: nothing is left to search, and nothing to pay for it.
+fn resting_on(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Policy, Failure> {
+    let found: Option<Vec<Finding>> = policy.searches.iter().map(|search| findings.get(&search::name(policy, search)).cloned()).collect();
+    let settled = found.and_then(|found| policy.settled(&found));
+    let settled = settled.ok_or_else(|| Failure::new("what the ledger keeps for the policy's searches does not fit it: search again"))?;
+    Ok(Policy { searches: Vec::new(), ..settled })
 }

@@ -33,7 +33,7 @@ impl Session {
         }
     }
 
-    /// The SQLSTATE of a refusal, `00000` for an answer without a row; `None` where a row or a byte of one came back.
+    /// The SQLSTATE of a refusal, `00000` for a SELECT's answer without a row; `None` where a row or a byte of one came back, or where what is no SELECT was done.
     pub async fn attempt(&self, sql: &str) -> Result<Option<String>, Failure> {
         match self.0.simple_query(sql).await {
             Err(error) => match error.as_db_error() {
@@ -41,10 +41,14 @@ impl Session {
                 // A copy is what this client cannot take: it came all the same.
                 None => Ok(None),
             },
-            Ok(messages) if messages.iter().any(|message| matches!(message, SimpleQueryMessage::Row(_))) => Ok(None),
-            Ok(_) => Ok(Some("00000".to_owned())),
+            Ok(messages) => Ok(harmless(sql, messages.iter().any(|message| matches!(message, SimpleQueryMessage::Row(_))))),
         }
     }
+}
+
+/// What succeeded is harmless only where it is a SELECT that showed no row.
+fn harmless(sql: &str, has_rows: bool) -> Option<String> {
+    (!has_rows && sql.starts_with("SELECT")).then(|| "00000".to_owned())
 }
 
 /// NULL is zero.
@@ -72,5 +76,17 @@ pub fn since(after: Loss, before: Loss) -> Loss {
         rho: less(after.rho, before.rho),
         mu_squared: less(after.mu_squared, before.mu_squared),
         delta: less(after.delta, before.delta),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_rows_is_not_harmless_for_showing_none() {
+        assert_eq!(harmless("SELECT 1 WHERE EXISTS (SELECT FROM a)", false).as_deref(), Some("00000"));
+        assert_eq!(harmless("SELECT * FROM a", true), None);
+        assert_eq!((harmless("DELETE FROM a", false), harmless("COPY a TO STDOUT", false)), (None, None));
     }
 }

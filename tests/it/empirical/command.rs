@@ -5,7 +5,7 @@ use std::process::Command;
 use pgveil::postgres::{LocalPostgres, Options};
 use tokio_postgres::{Client, NoTls};
 
-use crate::veil::load;
+use crate::veil::{TemporaryDirectory, load};
 
 struct Owner {
     server: LocalPostgres,
@@ -23,16 +23,14 @@ impl Owner {
 
     /// Exit code, what was printed, what was said.
     async fn audit(&self, policy: &str, more: &'static [&'static str]) -> (Option<i32>, String, String) {
-        let (url, policy) = (self.server.url().to_owned(), policy.to_owned());
-        let run = move || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
-            command
-                .args(["audit", &policy, "--trials", "40"])
-                .args(more)
-                .env("DATABASE_URL", url)
-                .env("PGVEIL_LEDGER", "sqlite:///nowhere/ledger.db");
-            command.output().unwrap()
-        };
+        let all: Vec<&str> = ["audit", policy, "--trials", "40"].iter().chain(more).copied().collect();
+        self.run(&all, "sqlite:///nowhere/ledger.db").await
+    }
+
+    async fn run(&self, arguments: &[&str], ledger: &str) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
+        command.args(arguments).env("DATABASE_URL", self.server.url()).env("PGVEIL_LEDGER", ledger);
+        let run = move || command.output().unwrap();
         let output = tokio::task::spawn_blocking(run).await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -76,4 +74,43 @@ async fn other_policies_are_audited_as_json() {
         assert!(report["measured"].as_array().unwrap().iter().all(|measured| measured["holds"] == true), "{shown}");
         assert_eq!((&report["books"], &report["kept"], &report["left_out"]), (&true.into(), &true.into(), &serde_json::json!([])), "{shown}");
     }
+}
+
+const SEARCHED: &str = r#"version: 1
+database: {url: "${DATABASE_URL}"}
+ledger: {url: "${PGVEIL_LEDGER}"}
+privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}
+timing: {quantum: 1h}
+roles:
+  - name: analyst
+    password: SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=
+    budget: {epsilon: 3, delta: 1e-7}
+tables:
+  public.people: {unit: id, columns: {x: {bounds: [0, auto]}}}
+"#;
+
+/// What the owner left to a search is what was found for the owner; an audit makes no search. Nor does it wait as long as answers are made to take.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_searched_is_audited_as_found() {
+    let rows = "CREATE TABLE people (id int PRIMARY KEY, x int); INSERT INTO people SELECT g, g % 100 FROM generate_series(1, 5000) g";
+    let owner = Owner::new(async |client| client.batch_execute(rows).await.unwrap()).await;
+    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-audit-{:x}", rand::random::<u64>())));
+    std::fs::create_dir(&directory.0).unwrap();
+    let (policy, ledger) = (directory.0.join("policy.yaml"), format!("sqlite://{}", directory.0.join("ledger.db").display()));
+    std::fs::write(&policy, SEARCHED).unwrap();
+    let policy = policy.to_str().unwrap();
+    let audit = ["audit", policy, "--trials", "40", "--json"];
+    let (code, _, said) = owner.run(&audit, &ledger).await;
+    assert_ne!(code, Some(0));
+    assert!(said.contains("searches that have not been made: public.people.x") && said.contains("Run `pgveil bounds`"), "{said}");
+    let (code, shown, said) = owner.run(&["bounds", policy, "--epsilon", "1"], &ledger).await;
+    assert_eq!(code, Some(0), "{shown}\n{said}");
+    let (code, shown, said) = owner.run(&audit, &ledger).await;
+    assert_eq!(code, Some(0), "{shown}\n{said}");
+    let report: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let questions: Vec<&str> = report["asked"].as_array().unwrap().iter().filter_map(|asked| asked["question"].as_str()).collect();
+    assert!(questions.contains(&"sum of public.people.x"), "{shown}");
+    // The made-up extreme is as far as the bound that was found.
+    let measured = report["measured"].as_array().unwrap().iter().filter(|measured| measured["question"] == "sum of public.people.x");
+    assert!(measured.clone().count() > 0 && measured.clone().all(|m| m["holds"] == true && m["share"].as_f64() > Some(0.5)), "{shown}");
 }

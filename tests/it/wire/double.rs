@@ -46,7 +46,10 @@ fn columns(sql: &str, asker: &Asker) -> Vec<ColumnDescription> {
             |&(name, type_oid, type_size): &(&str, u32, i16)| ColumnDescription { name: name.to_owned(), type_oid, type_size, type_modifier: -1 };
         names.iter().map(column).collect()
     };
-    if sql.contains("three") {
+    if sql.contains("broad") {
+        let name = "n".repeat(63);
+        of(&vec![(name.as_str(), 23, 4); 1_000])
+    } else if sql.contains("three") {
         of(&[("a", 23, 4), ("b", 23, 4), ("c", 23, 4)])
     } else if sql.contains("shifting") && asker.search_path == ["other"] {
         of(&[("?column?", 20, 8)])

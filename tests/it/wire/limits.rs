@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::double::{PASSWORD, start, start_with};
-use super::socket::{SSL_REQUEST, Socket, bind, execute, kinds, packet, parse, query, startup, sync};
+use super::socket::{SSL_REQUEST, Socket, bind, describe, execute, kinds, packet, parse, query, startup, sync};
 
 const ANN: [(&str, &str); 2] = [("user", "ann"), ("database", "survey")];
 
@@ -124,6 +124,28 @@ async fn who_reads_nothing_stops_nobody() {
     for socket in &mut deaf {
         assert_eq!(socket.until_ready().await.iter().filter(|reply| reply.kind == b'D').count(), 50_000);
     }
+}
+
+/// What answers to Parse and Describe weigh is not the session's to hold either: who does not read is not read from.
+#[tokio::test]
+async fn who_describes_and_reads_nothing_waits() {
+    const ASKED: usize = 1_000;
+    let running = start().await;
+    let mut deaf = Socket::log_in(running.address).await;
+    // Of a hundred bytes, answered by eighty thousand.
+    deaf.send(&(0..ASKED).flat_map(|_| [parse("", "SELECT broad"), describe('S', "")].concat()).collect::<Vec<u8>>()).await;
+    let mut before = usize::MAX;
+    loop {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let now = running.service.describes.load(Ordering::SeqCst);
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    assert!(before > 0 && before < ASKED / 2, "{before} were read");
+    deaf.send(&sync()).await;
+    assert_eq!(deaf.until_ready().await.iter().filter(|reply| reply.kind == b'T').count(), ASKED);
 }
 
 /// More of them than may be connected, by the right password: each is told.
