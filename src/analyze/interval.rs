@@ -324,7 +324,11 @@ fn divide(a: Interval, b: Interval, of_integers: bool, function: Function) -> In
         return Interval::new(-reach, reach);
     }
     let quotient = a.corners(b, |x, y| x / y);
-    if of_integers || function == Function::Quotient { Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi.trunc().max(quotient.hi)) } else { quotient }
+    if of_integers || function == Function::Quotient {
+        Interval::new(quotient.lo.trunc().min(quotient.lo), quotient.hi.trunc().max(quotient.hi))
+    } else {
+        quotient
+    }
 }
 
 fn modulo(a: Interval, b: Interval, of_integers: bool) -> Interval {
