@@ -83,12 +83,16 @@ impl Keys<'_> {
         if let Some(branches) = constant_branches(expr) {
             return Some(branches);
         }
-        let by_values = self.by_values(expr, &[]).or_else(|| {
-            let (stepped, parts) = self.stepped(expr);
-            if parts.is_empty() { None } else { self.by_values(&stepped, &parts) }
-        });
-        if by_values.is_some() {
-            return by_values;
+        let by_values = || {
+            self.by_values(expr, &[]).or_else(|| {
+                let (stepped, parts) = self.stepped(expr);
+                if parts.is_empty() { None } else { self.by_values(&stepped, &parts) }
+            })
+        };
+        if !self.compares_as_stored(expr)
+            && let Some(values) = by_values()
+        {
+            return Some(values);
         }
         match (&expr.data_type, &expr.node) {
             (Type::Bool, _) => {
@@ -108,6 +112,23 @@ impl Keys<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Two bare columns are compared as they are stored: what holds of values within the bounds need not hold of those past them.
+    fn compares_as_stored(&self, expr: &Expr) -> bool {
+        let is_bounded = |id: &ColumnId| {
+            let origin = self.columns[id.0 as usize].origin;
+            origin.is_some_and(|(table, position)| self.policy.tables[table.0].columns[position].bounds.is_some())
+        };
+        let reads_bounded = |e: &Expr| inline(e, self.computed).columns().iter().any(is_bounded);
+        let mut found = false;
+        expr.walk(&mut |e| {
+            let Node::Call { function, arguments } = &e.node else { return };
+            let is_order = matches!(function, Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual);
+            let is_comparison = is_order || matches!(function, Function::Equal | Function::NotEqual);
+            found |= is_comparison && arguments.iter().all(|a| a.as_column().is_some()) && arguments.iter().any(reads_bounded);
+        });
+        found
     }
 
     /// Every value the expression takes over the listed values of its columns that meet the conditions on them; `parts` stand for columns of their own.

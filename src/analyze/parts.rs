@@ -66,14 +66,15 @@ impl Keys<'_> {
         Some(values)
     }
 
-    /// Where the values of an expression lie for rows that meet the conditions.
+    /// Where the values of an expression lie for rows that meet the conditions on one column each. Two columns are compared as they are stored: the bounds of one say nothing
+    /// of the other then.
     pub(super) fn range(&self, expr: &Expr) -> Interval {
         Ranges {
             policy: self.policy,
             columns: self.columns,
             computed: self.computed,
             opaque: &[],
-            conditions: self.conditions.clone(),
+            conditions: self.conditions.iter().copied().filter(|condition| condition.columns().len() <= 1).collect(),
             excluded: Vec::new(),
         }
         .of(expr)

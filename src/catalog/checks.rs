@@ -4,7 +4,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use super::{Allowed, Table};
+use super::{Column, Table, Type};
 
 /// Reads a CHECK's expression, as `pg_get_expr` prints it: comparisons of a column with a constant, joined by AND. Whatever else it says is left out.
 pub(super) fn read(table: &mut Table, expression: &str) {
@@ -14,39 +14,52 @@ pub(super) fn read(table: &mut Table, expression: &str) {
         match expr {
             ast::Expr::Nested(inner) => open.push(inner),
             ast::Expr::BinaryOp { left, op: B::And, right } => open.extend([&**left, &**right]),
-            ast::Expr::BinaryOp { left, op: B::Lt | B::LtEq, right } => {
-                upper(table, left, right);
-                lower(table, right, left);
-            }
-            ast::Expr::BinaryOp { left, op: B::Gt | B::GtEq, right } => {
-                lower(table, left, right);
-                upper(table, right, left);
-            }
+            ast::Expr::BinaryOp { left, op: B::LtEq, right } => ordered(table, left, right, 0),
+            ast::Expr::BinaryOp { left, op: B::GtEq, right } => ordered(table, right, left, 0),
+            ast::Expr::BinaryOp { left, op: B::Lt, right } => ordered(table, left, right, 1),
+            ast::Expr::BinaryOp { left, op: B::Gt, right } => ordered(table, right, left, 1),
             ast::Expr::Between { expr, negated: false, low, high } => {
-                lower(table, expr, low);
-                upper(table, expr, high);
+                ordered(table, low, expr, 0);
+                ordered(table, expr, high, 0);
             }
             _ => {}
         }
     }
 }
 
-fn lower(table: &mut Table, column: &ast::Expr, constant: &ast::Expr) {
-    if let (Some(allowed), Some(text)) = (allowed(table, column), text(constant)) {
-        allowed.lower.push(text);
+/// One side is a column and the other a constant, and integers are at least `apart`.
+fn ordered(table: &mut Table, smaller: &ast::Expr, larger: &ast::Expr, apart: i64) {
+    if let (Some(column), Some(text)) = (named(table, smaller), text(larger)) {
+        column.allowed.upper.push(moved(&column.data_type, text, -apart));
+    }
+    if let (Some(column), Some(text)) = (named(table, larger), text(smaller)) {
+        column.allowed.lower.push(moved(&column.data_type, text, apart));
     }
 }
 
-fn upper(table: &mut Table, column: &ast::Expr, constant: &ast::Expr) {
-    if let (Some(allowed), Some(text)) = (allowed(table, column), text(constant)) {
-        allowed.upper.push(text);
-    }
+fn moved(data_type: &Type, text: String, by: i64) -> String {
+    let is_integer = matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8);
+    let moved = text.parse::<i64>().ok().filter(|_| is_integer).and_then(|value| value.checked_add(by));
+    moved.map_or(text, |value| value.to_string())
 }
 
-fn allowed<'t>(table: &'t mut Table, column: &ast::Expr) -> Option<&'t mut Allowed> {
-    let ast::Expr::Identifier(name) = bare(column) else { return None };
+fn named<'t>(table: &'t mut Table, column: &ast::Expr) -> Option<&'t mut Column> {
+    let ast::Expr::Identifier(name) = number(column) else { return None };
     let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
-    table.columns.iter_mut().find(|c| c.name == name).map(|c| &mut c.allowed)
+    table.columns.iter_mut().find(|c| c.name == name)
+}
+
+/// Without parentheses and casts to numbers, which keep an order.
+fn number(expr: &ast::Expr) -> &ast::Expr {
+    use ast::DataType as T;
+    match expr {
+        ast::Expr::Nested(inner) => number(inner),
+        cast @ ast::Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => match data_type {
+            T::SmallInt(_) | T::Int(_) | T::Integer(_) | T::BigInt(_) | T::Numeric(_) | T::Decimal(_) | T::Real | T::DoublePrecision => number(expr),
+            _ => cast,
+        },
+        other => other,
+    }
 }
 
 /// Without parentheses and casts.

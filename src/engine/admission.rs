@@ -1,8 +1,7 @@
 //! What the policy's searches found is told to a role by every plan over private rows, so a role is shown none before it has paid for it, once.
 
 use std::collections::HashSet;
-
-use tokio::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Engine, internal};
 use crate::error::Error;
@@ -20,6 +19,10 @@ pub struct Admission {
 impl Admission {
     pub fn new(found: Vec<Found>) -> Self {
         Self { found, admitted: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.admitted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -41,8 +44,8 @@ impl Engine {
         if self.admission.found.is_empty() {
             return Ok(());
         }
-        let mut admitted = self.admission.admitted.lock().await;
-        if admitted.contains(role) {
+        // Not held while the ledger writes, which knows by itself who has paid.
+        if self.admission.known().contains(role) {
             return Ok(());
         }
         for found in &self.admission.found {
@@ -54,7 +57,7 @@ impl Engine {
                 None => internal("ledger", &error),
             })?;
         }
-        admitted.insert(role.to_owned());
+        self.admission.known().insert(role.to_owned());
         Ok(())
     }
 }

@@ -174,7 +174,8 @@ impl Engine {
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
         let standing = |b: &crate::ledger::Balance| Standing { cap: b.cap, spent: b.spent };
         let asked = self.asked(asker, query, vec![standing(&balances.role), standing(&balances.owner)]);
-        if let Some(plan) = self.plans.find(&asked) {
+        let free = || self.plans.find(&self.asked(asker, query, Vec::new()));
+        if let Some(plan) = free().or_else(|| self.plans.find(&asked)) {
             return Ok((plan, balances));
         }
         let plan = Arc::new(plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms)?);

@@ -48,6 +48,7 @@ impl Plans {
         let accounts = if plan.loss().is_zero() { Vec::new() } else { asked.terms.accounts };
         let asked = Asked { terms: Terms { accounts, ..asked.terms }, ..asked };
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.retain(|(known, _)| *known != asked);
         plans.truncate(KEPT - 1);
         plans.push_front((asked, Arc::clone(plan)));
     }

@@ -163,15 +163,15 @@ impl Row<'_> {
         Some(self.part_column(part, 0, [1.0, 0.0, 0.0])?.within(0.0, f64::INFINITY))
     }
 
-    /// A chosen value, where its error is known.
+    /// A chosen value, where its error is known. In arithmetic its error is that of its interval, the wider side's: what is made of it is never known better than its drawn ends.
     fn quantile(&self, part: usize, draw: usize) -> Option<Estimate> {
-        let Chosen { value, spread } = self.chosen(part, draw)?;
+        let Chosen { value, spread: Spread { error: Some(_), low, high } } = self.chosen(part, draw)? else { return None };
         // Its draw comes after all noise that is added, and after those of other choices.
         let added = self.release.coordinates().len() + 3 * self.release.parts().len();
         let earlier: usize = self.release.parts()[..part].iter().map(|p| p.question.width()).sum();
         let mut noise = vec![0.0; added + earlier + draw];
-        noise.push(spread.error?);
-        Some(Estimate::new(value, noise, self.z).between(spread.low, spread.high))
+        noise.push((high - value).max(value - low) / self.z);
+        Some(Estimate::new(value, noise, self.z).between(low, high))
     }
 
     fn chosen(&self, part: usize, draw: usize) -> Option<Chosen> {

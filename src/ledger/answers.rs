@@ -58,7 +58,10 @@ pub struct Purchase {
 const SLACK: f64 = 1e-9;
 
 /// Most answers of one family that are looked through: the newest.
-const RELATIVES_MAX: i64 = 32;
+const RELATIVES_MAX: i64 = 8;
+
+/// Longest answer that is ever summed, in bytes: every question, and EXPLAIN, which is free, reads the relatives.
+const RELATIVE_BYTES_MAX: i64 = 262_144;
 
 /// How long a claim stands unless it is renewed: after that its process is taken for dead. In microseconds.
 pub(super) const LEASE: i64 = 15_000_000;
@@ -116,11 +119,12 @@ impl Books {
         rows.first().map(|row| row.blob(0).map(<[u8]>::to_vec)).transpose()
     }
 
-    /// The values of the newest answers of a family that the role holds, newest first. Those of other roles are no part of it.
+    /// The values of the newest answers of a family that the role holds, newest first. Those of other roles are no part of it, nor are large ones, which are never summed.
     pub(super) fn relatives(&mut self, role: &str, family: [u8; 32]) -> Result<Vec<Vec<u8>>, Error> {
         let sql = "SELECT released FROM family JOIN answer ON answer.id = family.answer JOIN holder ON holder.answer = answer.id
-                   WHERE family.digest = $1 AND holder.role = $2 ORDER BY answer.id DESC LIMIT $3";
-        let rows = self.store.query(sql, &[blob(&family), Value::Int(self.role(role)?.id), Value::Int(RELATIVES_MAX)])?;
+                   WHERE family.digest = $1 AND holder.role = $2 AND length(answer.released) <= CAST($3 AS bigint) ORDER BY answer.id DESC LIMIT $4";
+        let rows =
+            self.store.query(sql, &[blob(&family), Value::Int(self.role(role)?.id), Value::Int(RELATIVE_BYTES_MAX), Value::Int(RELATIVES_MAX)])?;
         rows.iter().map(|row| row.blob(0).map(<[u8]>::to_vec)).collect()
     }
 

@@ -151,7 +151,7 @@ pub struct Column {
     pub bounds: Option<Bounds>,
     /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in the order they are shown.
     pub domain: Option<Vec<Scalar>>,
-    /// No other value occurs in the list's column, but NULL: by its type, by a foreign key, or because the owner says so. Chooses what a finer answer may be summed
+    /// No other value occurs in the list's column, but NULL: of two booleans, or because the owner says so. Chooses what a finer answer may be summed
     /// for; values outside the list are left out of groups all the same.
     pub is_complete: bool,
     /// The least and the greatest value of a public table's column: chooses clips, lists nothing.

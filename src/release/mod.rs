@@ -183,6 +183,7 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
     let mut table = ReleasedTable { drawn: Drawn::of(release), ..ReleasedTable::default() };
+    let made: Vec<_> = (0..release.coordinates().len()).map(|at| made_of(release.coordinates(), at)).collect();
     let mut sums = Vec::new();
     for (mut key, values) in groups(release, vector, calibrated) {
         let mut noisy = Vec::with_capacity(values.len());
@@ -194,8 +195,8 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
         if passes {
             let drawn = |at: usize| Rational::binary(BigInt::from(noisy[at]), calibrated[at].refine);
             let of = |coordinate: usize| {
-                let (terms, divisor) = made_of(release.coordinates(), coordinate);
-                Rational::combined(terms.into_iter().map(|(at, times)| (drawn(at), times)), divisor)
+                let (terms, divisor) = &made[coordinate];
+                Rational::combined(terms.iter().map(|(at, times)| (drawn(*at), *times)), *divisor)
             };
             let mut measures = decode::measures(release, of);
             for part in &parts {

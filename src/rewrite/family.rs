@@ -229,10 +229,11 @@ impl Emission<'_> {
         let columns = self.analyzed.columns();
         let grouping = |(expr, _): &(Expr, KeyRule)| {
             let declared = inlined_columns(self.release, columns, expr);
+            // What is not a list of the policy's or a public table's extent was listed by bounds, by the conditions or by its type.
             let is_whole = declared.iter().all(|info| {
-                info.origin.is_none_or(|(table, at)| {
+                info.origin.map_or(info.data_type == Type::Bool, |(table, at)| {
                     let column = &self.policy.tables[table.0].columns[at];
-                    column.domain.is_none() || column.is_complete
+                    column.domain.as_ref().map_or(column.data_type == Type::Bool || column.extent.is_none(), |_| column.is_complete)
                 })
             });
             Ok(Grouping { digest: digest(&expressions.emit(expr)?.0.to_string()), expr: expr.clone(), is_whole })

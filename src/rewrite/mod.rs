@@ -344,8 +344,9 @@ fn rewrite_release(
         let priced = |coordinates: &[Partial]| price::price(release, (coordinates, stress), policy, terms, share);
         let mut price = priced(&plan.coordinates)?;
         plain = Some((plan.coordinates.clone(), price.clone()));
-        // Shorter in L1, as long in L2.
-        if let Some(coordinates) = turned::turned(&plan.coordinates, &plan.measures)
+        // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain layout: there it stays.
+        if terms.wishes.target_error.is_none()
+            && let Some(coordinates) = turned::turned(&plan.coordinates, &plan.measures)
             && let Ok(turned) = priced(&coordinates)
             && turned.mechanism == Mechanism::Laplace
         {
@@ -449,6 +450,8 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
 fn question_of(emission: &mut Emission<'_>, plan: &ReleasePlan, plain: Option<&(Vec<Partial>, Price)>) -> Result<[u8; 32], Refusal> {
     let release = emission.release;
     let mut digest = Sha256::new();
+    // Answers that were kept when their noise was told by the plan, not beside them, are none to this.
+    digest.update(b"layout 2");
     digest.update(emission.policy.version.as_bytes());
     let mut groups_per_unit = None;
     if let Some((coordinates, price)) = plain {

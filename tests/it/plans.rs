@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pgveil::engine::Asker;
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::rewrite::Plan;
+use pgveil::rewrite::{Measure, Plan, measure_deviation};
 
 use crate::veil::Veil;
 
@@ -46,4 +46,41 @@ async fn a_plan_is_that_of_its_question_alone() {
     let again = plan(&veil, &asker, sql).await;
     assert!(!Arc::ptr_eq(&last, &again));
     assert_eq!(*last, *again);
+}
+
+/// What costs nothing is planned once, however the accounts stand.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_free_plan_is_found_again() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let sql = "SELECT * FROM pgveil.columns";
+    let first = plan(&veil, &Veil::asker(), sql).await;
+    veil.ask("SELECT count(*) FROM nls.women").await.unwrap();
+    assert!(Arc::ptr_eq(&first, &plan(&veil, &Veil::asker(), sql).await));
+}
+
+/// Whatever the law of the noise and the trial's epsilon: what is planned has at most the wanted error, else nothing is.
+#[tokio::test(flavor = "multi_thread")]
+async fn wanted_errors_are_met() {
+    const PAIR: &str = "SELECT count(*), avg(birth_year) FROM nls.women";
+    const CENTRED: &str = "SELECT avg(college_graduate * 100 - 50) FROM nls.women";
+    for accounting in ["gdp", "zcdp", "pure"] {
+        let veil = Veil::demo(|y| y.replace("accounting: gdp", &format!("accounting: {accounting}")), Veil::silent()).await;
+        let mut met = 0;
+        for (sql, targets, wanted) in
+            [(PAIR, "5, 1000000", [5.0, 1e6]), (PAIR, "1000000, 5", [5.0, 5.0]), (PAIR, "60, 9000", [60.0, 9000.0]), (CENTRED, "300", [300.0; 2])]
+        {
+            for epsilon in [0.05, 0.1, 0.5] {
+                let mut wishes = Veil::wishes(epsilon);
+                wishes.set("pgveil.target_error", targets).unwrap();
+                let Ok((plan, _)) = veil.engine.plan(&Asker { wishes, ..Veil::asker() }, &query(sql)).await else { continue };
+                let [release] = plan.releases() else { panic!("{sql}") };
+                let found: Vec<f64> = release.measures().iter().map(|measure| measure_deviation(release, measure).unwrap()).collect();
+                let wanted = |measure: &Measure| if matches!(measure, Measure::Count(_)) { wanted[0] } else { wanted[1] };
+                let is_met = release.measures().iter().zip(&found).all(|(measure, found)| *found <= wanted(measure) * 1.00001);
+                assert!(is_met, "{accounting} {epsilon} {targets}: {found:?}");
+                met += 1;
+            }
+        }
+        assert!(met >= 6, "{accounting}: {met}");
+    }
 }

@@ -44,7 +44,7 @@ pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, d
         if let Some(entry) = entry {
             nullability(entry, column, findings);
             rule(entry, column, &mut made, values_max, domains, findings).await;
-            made.is_complete = is_complete(entry, column, table.relation, &made, findings);
+            made.is_complete = is_complete(entry, column, &made, findings);
         }
         shown.push(made);
     }
@@ -77,7 +77,7 @@ fn bare(column: &catalog::Column) -> Column {
             catalog::Type::Enum(made) => Some(made.labels.iter().cloned().map(Scalar::Text).collect()),
             _ => None,
         },
-        is_complete: matches!(&column.data_type, catalog::Type::Enum(_)),
+        is_complete: false,
         extent: None,
     }
 }
@@ -153,27 +153,16 @@ async fn rule(entry: &ColumnEntry, column: &catalog::Column, made: &mut Column, 
     }
 }
 
-/// Whether the list has every value that occurs. A foreign key proves nothing about privacy; here it only says what a column means.
-fn is_complete(entry: &ColumnEntry, column: &catalog::Column, table: &catalog::Table, made: &Column, findings: &mut Findings) -> bool {
+/// Whether the list has every value that occurs and will occur. A foreign key's table and an enum's labels may grow after the list was read: only the owner can say that they do not.
+fn is_complete(entry: &ColumnEntry, column: &catalog::Column, made: &Column, findings: &mut Findings) -> bool {
     let Some(listed) = &made.domain else {
         if let Some(complete) = &entry.complete {
             findings.error(complete.place, format!("column \"{}\": complete is said of values or of a domain", column.name));
         }
         return false;
     };
-    let of_type = match &column.data_type {
-        catalog::Type::Enum(made) => made.labels.len() == listed.len(),
-        catalog::Type::Bool => listed.len() == 2,
-        _ => false,
-    };
-    let referenced = match &entry.rule {
-        ColumnRule::Domain(At { place: _, value: (schema, name, referenced) }) => table.foreign_keys.iter().any(|key| {
-            let is_own = matches!(key.columns.as_slice(), [own] if *own == column.name);
-            is_own && (&key.schema, &key.table) == (schema, name) && matches!(key.referenced.as_slice(), [other] if other == referenced)
-        }),
-        ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Bounds { .. } | ColumnRule::Searched { .. } | ColumnRule::Values(_) => false,
-    };
-    entry.complete.as_ref().map_or(of_type || referenced, |complete| complete.value)
+    let is_either = column.data_type == catalog::Type::Bool && listed.len() == 2;
+    entry.complete.as_ref().map_or(is_either, |complete| complete.value)
 }
 
 fn is_listable(column: &catalog::Column, place: Place, findings: &mut Findings) -> bool {

@@ -262,6 +262,9 @@ async fn relatives_are_of_those_who_paid(url: &str) {
         ledger.keep("ann", question, format!("values {number}").into_bytes()).await.unwrap();
     }
     ledger.keep("ann", Question { family: None, ..question(3, 0.1, gaussian(0.01)) }, b"alone".to_vec()).await.unwrap();
+    let large = Question { family: Some(family), ..question(4, 0.1, gaussian(0.01)) };
+    ledger.keep("ann", large, vec![b'0'; 262_145]).await.unwrap();
+    assert!(matches!(ledger.find("ann", large).await.unwrap(), Some(Stored::Held(_))), "shown again, and never summed");
     let newest_first = ["values 2", "values 1", "values 0"].map(|text| text.as_bytes().to_vec());
     assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
     assert!(ledger.relatives("bob", family).await.unwrap().is_empty(), "what ann has paid for");
