@@ -55,8 +55,8 @@ const OF_INTEGERS: [(Function, Of); 11] = [
     (Function::BitXor, |x, y| of_whole(|x, y| x ^ y, x, y)),
     (Function::BitNot, |x, _| of_whole(|x, _| !x, x, 0.0)),
     (Function::ShiftRight, |x, y| of_whole(|x, y| x >> y.clamp(0, 31), x, y)),
-    (Function::Gcd, |x, y| of_whole(|x, y| num_integer::gcd(x, y), x, y)),
-    (Function::Lcm, |x, y| of_whole(|x, y| num_integer::lcm(x, y), x, y)),
+    (Function::Gcd, |x, y| of_whole(num_integer::gcd, x, y)),
+    (Function::Lcm, |x, y| of_whole(num_integer::lcm, x, y)),
     (Function::DatePlusDays, |x, y| x + y),
     (Function::DateMinusDays, |x, y| x - y),
 ];
