@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::{Asker, Service};
-use pgveil::parse::{Statement, parse};
+use pgveil::engine::Asker;
 use pgveil::policy::{Notices, Reuse, TargetError, Wishes};
 
 use crate::neighbour::random::{Random, seeds};
@@ -84,7 +83,7 @@ async fn grouping_sets_serve_by_their_fittest_set() {
     let finer = "SELECT race, birth_year, count(*), avg(years_of_school) FROM nls.women GROUP BY GROUPING SETS ((race, birth_year), (race), ())";
     veil.rows_as(&Veil::asker(), finer).await.unwrap();
     let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
-    let lines = explained(&veil, Wishes::default(), &format!("EXPLAIN {sql}")).await;
+    let lines = veil.explained(Wishes::default(), &format!("EXPLAIN {sql}")).await;
     assert!(lines.iter().any(|line| line.starts_with("Reuse: answered by groups of a finer answer")), "{lines:#?}");
     let whole = "SELECT race, birth_year, count(*) FROM nls.women GROUP BY 1, 2";
     sums_what_is_paid(&veil, &[sql, whole, "SELECT count(*) FROM nls.women WHERE birth_year < 1945", "SELECT avg(years_of_school) FROM nls.women"])
@@ -246,27 +245,20 @@ async fn sums_are_as_far_off_as_they_say() {
     assert!((errors[0] / own - 2.0).abs() < 1e-9, "{} {own}", errors[0]);
 }
 
-async fn explained(veil: &Veil, wishes: Wishes, sql: &str) -> Vec<String> {
-    let statements = parse(sql).unwrap();
-    let [Statement::Explain(query, format)] = statements.as_slice() else { panic!("one EXPLAIN is wanted: {sql}") };
-    let asker = Asker { wishes, ..Veil::asker() };
-    veil.engine.explain(&asker, query, *format == pgveil::parse::ExplainFormat::Json).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_and_notices_tell_of_the_finer_answer() {
     let veil = Veil::demo(|y| y, None).await;
     let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
-    let before = explained(&veil, Wishes::default(), &format!("EXPLAIN {sql}")).await;
+    let before = veil.explained(Wishes::default(), &format!("EXPLAIN {sql}")).await;
     assert!(!before.iter().any(|line| line.starts_with("Reuse:")), "{before:#?}");
     veil.rows_as(&Veil::asker(), FINER).await.unwrap();
-    let lines = explained(&veil, Wishes::default(), &format!("EXPLAIN {sql}")).await;
+    let lines = veil.explained(Wishes::default(), &format!("EXPLAIN {sql}")).await;
     let reuse = lines.iter().find(|line| line.starts_with("Reuse: ")).unwrap();
     assert!(reuse.contains("sums of up to 2 groups of a finer answer") && reuse.contains("aggregate 1: standard error"), "{reuse}");
     assert!(reuse.contains(" if bought") && reuse.ends_with("SET pgveil.reuse = exact buys it"), "{reuse}");
     assert!(lines.contains(&"Cost now: nothing".to_owned()), "{lines:#?}");
-    assert!(!explained(&veil, exact().wishes, &format!("EXPLAIN {sql}")).await.iter().any(|line| line.starts_with("Reuse:")));
-    let text = explained(&veil, Wishes::default(), &format!("EXPLAIN (FORMAT JSON) {sql}")).await.join("\n");
+    assert!(!veil.explained(exact().wishes, &format!("EXPLAIN {sql}")).await.iter().any(|line| line.starts_with("Reuse:")));
+    let text = veil.explained(Wishes::default(), &format!("EXPLAIN (FORMAT JSON) {sql}")).await.join("\n");
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     let told = &document[0]["reuse"][0];
     assert_eq!((&told["release"], &told["from"], &told["groups"]), (&0.into(), &"finer".into(), &2.into()));
@@ -287,7 +279,7 @@ async fn explain_and_notices_tell_of_the_finer_answer() {
     assert!(noise.contains(&format!("{own:.2}")), "{noise} {own}");
     // Bought, it is as before; and once bought, shown again.
     veil.rows_as(&exact(), sql).await.unwrap();
-    let lines = explained(&veil, Wishes::default(), &format!("EXPLAIN {sql}")).await;
+    let lines = veil.explained(Wishes::default(), &format!("EXPLAIN {sql}")).await;
     assert!(lines.contains(&"Reuse: the same was released before, and is shown again".to_owned()), "{lines:#?}");
 }
 

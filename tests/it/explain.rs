@@ -1,22 +1,14 @@
 //! EXPLAIN and notices: what a query would cost, and what an answer did.
 
-use pgveil::engine::{Asker, Service};
-use pgveil::parse::{Statement, parse};
+use pgveil::engine::Asker;
 use pgveil::policy::{Notices, TargetError, Wishes};
 
 use crate::veil::Veil;
 
-async fn explained(veil: &Veil, wishes: Wishes, sql: &str) -> Vec<String> {
-    let statements = parse(sql).unwrap();
-    let [Statement::Explain(query, format)] = statements.as_slice() else { panic!("one EXPLAIN is wanted: {sql}") };
-    let asker = Asker { wishes, ..Veil::asker() };
-    veil.engine.explain(&asker, query, *format == pgveil::parse::ExplainFormat::Json).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_tells_the_price_and_asks_nothing() {
     let veil = Veil::demo(|yaml| yaml, None).await;
-    let lines = explained(&veil, Wishes::default(), "EXPLAIN SELECT race, count(*) FROM nls.women GROUP BY race").await;
+    let lines = veil.explained(Wishes::default(), "EXPLAIN SELECT race, count(*) FROM nls.women GROUP BY race").await;
     let has = |start: &str| assert!(lines.iter().any(|line| line.trim_start().starts_with(start)), "{start}: {lines:#?}");
     for start in
         ["Release:", "Key race:", "Scan nls.women (private", "Sensitivity:", "v0: rows: Gaussian noise", "SQL: ", "Cost: mu", "Budget: 100.00 %"]
@@ -25,9 +17,9 @@ async fn explain_tells_the_price_and_asks_nothing() {
     }
     assert!(lines.last().unwrap().contains("after this query 9"), "{lines:?}");
     let wishes = Wishes { target_error: Some(TargetError::Absolute(50.0).into()), ..Wishes::default() };
-    let lines = explained(&veil, wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women").await;
+    let lines = veil.explained(wishes, "EXPLAIN (COSTS OFF) SELECT count(*) FROM nls.women").await;
     assert!(lines.contains(&"Settings: pgveil.target_error = 50".to_owned()), "{lines:?}");
-    let public = explained(&veil, Wishes::default(), "EXPLAIN SELECT count(*) FROM nls.industries").await;
+    let public = veil.explained(Wishes::default(), "EXPLAIN SELECT count(*) FROM nls.industries").await;
     assert!(public.contains(&"Public: answered exactly".to_owned()) && public.contains(&"Cost: nothing".to_owned()), "{public:?}");
     assert!(veil.spent().await == 0.0);
 }
@@ -36,7 +28,7 @@ async fn explain_tells_the_price_and_asks_nothing() {
 async fn explain_json_has_its_keys() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "EXPLAIN (FORMAT JSON) SELECT race, birth_year, count(*), avg(years_of_school) FROM nls.women GROUP BY 1, 2";
-    let text = explained(&veil, Wishes { epsilon: Some(0.25), ..Wishes::default() }, sql).await.join("\n");
+    let text = veil.explained(Wishes { epsilon: Some(0.25), ..Wishes::default() }, sql).await.join("\n");
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     let plan = &document[0];
     let keys: Vec<&str> = plan.as_object().unwrap().keys().map(String::as_str).collect();
@@ -61,7 +53,7 @@ async fn explain_json_has_its_keys() {
 async fn explain_json_tells_the_path_to_the_unit() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql = "EXPLAIN (FORMAT JSON) SELECT avg(hourly_wage) FROM nls.interviews";
-    let document: serde_json::Value = serde_json::from_str(&explained(&veil, Wishes::default(), sql).await.join("\n")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&veil.explained(Wishes::default(), sql).await.join("\n")).unwrap();
     let release = &document[0]["releases"][0];
     let table = release["tables"].as_array().unwrap().iter().find(|table| table["name"] == "nls.interviews").unwrap();
     assert_eq!((&table["protection"], &table["rows_per_unit"], &release["unit"]["rows"]), (&"private".into(), &15.into(), &15.into()));

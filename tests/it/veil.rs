@@ -156,6 +156,14 @@ impl Veil {
         rows_of(&self.engine, asker, sql).await
     }
 
+    /// What an EXPLAIN says under these wishes.
+    pub async fn explained(&self, wishes: Wishes, sql: &str) -> Vec<String> {
+        let statements = parse(sql).unwrap();
+        let [Statement::Explain(query, format)] = statements.as_slice() else { panic!("one EXPLAIN is wanted: {sql}") };
+        let asker = Asker { wishes, ..Self::asker() };
+        self.engine.explain(&asker, query, *format == pgveil::parse::ExplainFormat::Json).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
+    }
+
     /// Rows of a statement on the backing database itself, in the form of `rows_as`.
     pub async fn direct(&self, sql: &str) -> Vec<String> {
         let messages = self.client.simple_query(sql).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
