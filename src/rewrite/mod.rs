@@ -31,6 +31,7 @@ pub mod sql;
 mod step;
 mod text;
 mod turned;
+mod work;
 
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
@@ -151,6 +152,8 @@ pub struct ReleasePlan {
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
     facts: Facts,
+    /// Nanoseconds that its statements may take for one row.
+    work: u64,
 }
 
 impl ReleasePlan {
@@ -253,7 +256,7 @@ impl ReleasePlan {
 /// Plans every release and prices them together.
 ///
 /// # Errors
-/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits.
+/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54001 where one row could take too long.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
     let mut layouts = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
@@ -291,6 +294,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             .ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
         releases.push(plan);
     }
+    work::check(releases.iter().fold(0, |sum: u64, release| sum.saturating_add(release.work)))?;
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
     let fingerprint = fingerprint(&outer, &releases, &middles, policy);
@@ -336,6 +340,7 @@ fn rewrite_release(
         relied_on,
         description: Vec::new(),
         facts: Facts::default(),
+        work: 0,
     };
     let mut emission = Emission { release, analyzed, policy, constants: Vec::new() };
     let mut plain = None;
@@ -352,13 +357,17 @@ fn rewrite_release(
         {
             (plan.coordinates, price) = (coordinates, turned);
         }
-        plan.sql = Some(sql::print(&emission.vector(&plan.coordinates, &price, &price.bounding())?)?);
+        let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
+        plan.work += work::of(&statement);
+        plan.sql = Some(sql::print(&statement)?);
         plan.refined = !price.within_clip;
         plan.price = Some(price);
     }
     for question in questions {
         let (kind, loss) = price::part(&question, release, terms, share)?;
-        plan.parts.push(PartPlan { sql: emission.part(&question)?, question, kind, loss });
+        let statement = emission.part(&question)?;
+        plan.work += work::of(&statement);
+        plan.parts.push(PartPlan { sql: sql::print(&statement)?, question, kind, loss });
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
@@ -393,11 +402,11 @@ impl Emission<'_> {
         Ok(statement)
     }
 
-    fn part(&mut self, question: &Question) -> Result<String, Refusal> {
+    fn part(&mut self, question: &Question) -> Result<ast::Query, Refusal> {
         let ground = ground::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
         let mut statement = question.statement(self.release, ground)?;
         self.constants = constants::numbered(&mut statement, std::mem::take(&mut self.constants));
-        sql::print(&statement)
+        Ok(statement)
     }
 }
 
