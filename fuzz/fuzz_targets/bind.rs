@@ -20,6 +20,10 @@ fn bound(part: &str) -> Option<Bound> {
 fn tokens(query: &Query, values: &[Bound]) -> Option<Vec<Token>> {
     let sql = query.bind(values).ok()?.to_sql();
     let parsed = parse(&sql);
+    // A cast of each constant may be more than a client could write.
+    if parsed.as_ref().is_err_and(|refusal| refusal.sqlstate.starts_with("54")) {
+        return None;
+    }
     assert!(matches!(parsed.as_deref(), Ok([Statement::Query(_)])), "{sql}: {parsed:?}");
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, &sql).tokenize().unwrap_or_else(|e| panic!("{sql}: {e}"));
     let blank = |token| match token {
