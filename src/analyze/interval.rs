@@ -54,6 +54,16 @@ impl Interval {
         if met.lo <= met.hi { met } else { self }
     }
 
+    /// Where values of it lie once they are clamped to `limit`.
+    pub fn held(self, limit: Self) -> Self {
+        Self { lo: self.lo.max(limit.lo).min(limit.hi), hi: self.hi.min(limit.hi).max(limit.lo) }
+    }
+
+    /// The same with so much of each end's magnitude more.
+    pub fn widened(self, share: f64) -> Self {
+        Self { lo: self.lo - self.lo.abs() * share, hi: self.hi + self.hi.abs() * share }
+    }
+
     pub fn magnitude(self) -> f64 {
         self.lo.abs().max(self.hi.abs())
     }
@@ -83,7 +93,18 @@ pub fn of_constant(value: &Scalar) -> Interval {
             let of = |hours: f64| hours * 3.6e9 + *micros as f64;
             Interval::new(of(months.lo + days.lo), of(months.hi + days.hi))
         }
-        other => scalar(other).map_or(Interval::ALL, Interval::point),
+        other => scalar(other).map_or(Interval::ALL, |value| {
+            if is_near(other, value) { Interval::point(value) } else { Interval::new(value.next_down(), value.next_up()) }
+        }),
+    }
+}
+
+/// A float8 tells the constant from all others of its kind: integers as they are, decimals of no more than 15 digits.
+fn is_near(constant: &Scalar, value: f64) -> bool {
+    match constant {
+        Scalar::Int(exact) => value as i128 == i128::from(*exact),
+        Scalar::Decimal(text) => text.replace(['-', '.'], "").trim_matches('0').len() <= 15,
+        Scalar::Bool(_) | Scalar::Text(_) | Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => true,
     }
 }
 
@@ -256,7 +277,8 @@ fn bits(function: Function, a: Interval, b: Interval, result: &Type) -> Interval
         Function::BitAnd if a.lo >= 0.0 => Interval::new(0.0, a.hi),
         Function::BitAnd if b.lo >= 0.0 => Interval::new(0.0, b.hi),
         Function::BitOr | Function::BitXor if a.lo >= 0.0 && b.lo >= 0.0 => {
-            let power = (a.hi.max(b.hi) + 1.0).log2().ceil().exp2();
+            // One bit more than the larger of the two begins with: past 2^53 a float8 does not tell 2^n - 1 from 2^n.
+            let power = (a.hi.max(b.hi).log2().floor() + 1.0).exp2();
             Interval::new(0.0, power.min(whole.hi))
         }
         Function::BitNot => Interval::new(-a.hi - 1.0, -a.lo - 1.0),

@@ -47,7 +47,10 @@ impl Keys<'_> {
         if matches!(expr.data_type, Type::Interval | Type::Other { .. }) {
             return self.threshold(expr);
         }
-        let known = || self.domain(expr).and_then(|values| canonical(values, &expr.data_type)).map(KeyRule::Domain);
+        // Of spellings that a collation takes for equal, a group shows one row's.
+        let is_one_spelling = constant_branches(expr).is_some() || self.is_one_spelling(expr);
+        let known =
+            || if is_one_spelling { self.domain(expr) } else { None }.and_then(|values| canonical(values, &expr.data_type)).map(KeyRule::Domain);
         match self.choice {
             KeyChoice::Auto => known().map_or_else(|| self.threshold(expr), Ok),
             KeyChoice::Domain => known().ok_or_else(|| {
@@ -59,17 +62,21 @@ impl Keys<'_> {
     }
 
     fn threshold(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
-        let deterministic = inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id));
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
             Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(KeyRule::Threshold),
-            Type::Text | Type::Varchar(_) if deterministic => Ok(KeyRule::Threshold),
+            Type::Text | Type::Varchar(_) if self.is_one_spelling(expr) => Ok(KeyRule::Threshold),
             Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
             Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => {
                 let name = crate::resolve::literal::type_name(&expr.data_type);
                 Err(Refusal::unsupported(format!("GROUP BY a value of type {name}")).hint("Ask the data owner to declare the column's values."))
             }
         }
+    }
+
+    /// No text, or one of columns under whose collations equal means the same bytes.
+    fn is_one_spelling(&self, expr: &Expr) -> bool {
+        !matches!(expr.data_type, Type::Text | Type::Varchar(_)) || inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id))
     }
 
     fn is_deterministic(&self, id: ColumnId) -> bool {

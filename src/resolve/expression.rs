@@ -76,7 +76,9 @@ impl Expressions<'_> {
                 Some(id) => self.constant(id),
                 None => self.literal(&value.value),
             },
-            E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => cast(self.literal(&value.value)?, &type_of(data_type)?),
+            E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => {
+                self.cast_to(self.literal(&value.value)?, &type_of(data_type)?)
+            }
             E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
                 self.cast_to(self.resolve(expr)?, &type_of(data_type)?)
             }
@@ -287,9 +289,19 @@ pub fn compare(function: Function, left: Expr, right: Expr, symbol: &str) -> Res
 
 fn merge(function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
     let arguments = unify(arguments, name)?;
-    let data_type =
-        arguments.first().map(|a| a.data_type.clone()).ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
+    let data_type = of_all(&arguments).ok_or_else(|| Refusal::new(sqlstate::SYNTAX_ERROR, format!("{name} needs arguments")))?;
     Ok(Expr::call(function, arguments, data_type))
+}
+
+/// The type that holds any of these values of one type: a constant among them may have more digits or characters than the others.
+fn of_all(values: &[Expr]) -> Option<Type> {
+    let first = values.first()?.data_type.clone();
+    let is_written = |e: &Expr| e.as_literal().is_some();
+    Some(match first {
+        Type::Numeric(_) if values.iter().any(is_written) => Type::Numeric(None),
+        Type::Varchar(_) if values.iter().any(is_written) => Type::Varchar(None),
+        _ => first,
+    })
 }
 
 /// Brings all to their common type. Integers of unlike width are cast too: widening cannot fail.

@@ -33,10 +33,12 @@ pub fn is_unknown(data_type: &Type) -> bool {
     matches!(data_type, Type::Other { oid: 705, .. })
 }
 
-/// A number as written: int4 if it fits, else int8, else numeric.
+/// A number as written: int4 if it fits without its sign, else int8, else numeric.
 pub fn number(text: &str) -> Result<Expr, Refusal> {
-    if let Ok(value) = text.parse::<i64>() {
-        let data_type = if i32::try_from(value).is_ok() { Type::Int4 } else { Type::Int8 };
+    if let Ok(value) = text.parse::<i64>()
+        && value > i64::MIN
+    {
+        let data_type = if value.unsigned_abs() <= i32::MAX.unsigned_abs().into() { Type::Int4 } else { Type::Int8 };
         return Ok(Expr::literal(Some(Scalar::Int(value)), data_type));
     }
     Ok(Expr::literal(Some(Scalar::Decimal(plain_decimal(text)?)), Type::Numeric(None)))
@@ -227,7 +229,7 @@ pub fn type_name(data_type: &Type) -> &str {
     }
 }
 
-/// Gives an expression the type its context asks for: constants are read anew, anything else gets a cast node.
+/// Gives an expression the type its context asks for: constants are read anew, a numeric's as they are written, anything else gets a cast node.
 pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if &expr.data_type == to {
         return Ok(expr);
@@ -235,6 +237,8 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     if is_unknown(&expr.data_type) {
         return match expr.node {
             Node::Literal(None) => Ok(Expr::literal(None, to.clone())),
+            // What is written is not rounded to the digits of what it stands beside.
+            Node::Literal(Some(_)) if matches!(to, Type::Numeric(Some(_))) => coerce(expr, &Type::Numeric(None)),
             Node::Literal(Some(Scalar::Text(text)))
                 if *to == Type::Timestamptz && expr.data_type == unknown_abroad() && !instant::names_zone(&text) =>
             {
@@ -262,7 +266,9 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
             _ => {}
         }
     }
-    if let (Node::Literal(Some(Scalar::Decimal(text))), Type::Float8) = (&expr.node, to) {
+    if let (Node::Literal(Some(Scalar::Decimal(text))), Type::Float8) = (&expr.node, to)
+        && expr.data_type != Type::Float4
+    {
         return Ok(Expr::literal(Some(Scalar::Decimal(text.clone())), Type::Float8));
     }
     Ok(expr.cast(to.clone()))

@@ -176,5 +176,5 @@ fn moved_by_days(function: Function, emitted: Vec<Emitted>, result: &Type) -> Re
     let moved = sql::binary(day, op, sql::cast(b.sql, &Type::Int8));
     let kept = clamped(&moved, sql::number(&DAYS.0.to_string()), sql::number(&DAYS.1.to_string()));
     let date = sql::binary(epoch(), B::Plus, sql::cast(kept, &Type::Int4));
-    Ok(Emitted { nodes: nodes * 3 + 5, ..Emitted::plain(date, range.meet(of_type(&Type::Date))) })
+    Ok(Emitted { nodes: nodes * 3 + 5, ..Emitted::plain(date, range.held(of_type(&Type::Date))) })
 }

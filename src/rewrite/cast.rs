@@ -25,12 +25,24 @@ fn longest(data_type: &Type) -> f64 {
     }
 }
 
+/// The value as the target shows it: a numeric takes 15 digits of a float8 (6 of a float4), the last of them rounded up or down; a text has a float4's own digits.
+fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
+    match (from, to) {
+        (Type::Float8, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-14), ..value }),
+        (Type::Float4, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-5), ..value }),
+        // A clamp made it a float8.
+        (Type::Float4, Type::Text | Type::Varchar(_)) => cast(value, &Type::Float8, &Type::Float4),
+        _ => Ok(value),
+    }
+}
+
 /// Casts that cannot fail: the operand is brought into the target's range first.
 pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
     if is_text(from) && !is_text(to) {
         return read(value, to);
     }
+    let value = spelled(value, from, to)?;
     let range = cast_range(value.range, from, to);
     let plain =
         |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
@@ -40,7 +52,7 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             let limit = if *to == Type::Int8 && is_float(from) { Interval::new(-9.2e18, 9.2e18) } else { of_type(to) };
             let kept = if integer_range(from).is_some() && value.range.within(limit) { value } else { keep_integer(value, limit, from) };
             let range = cast_range(kept.range, from, to);
-            Ok(plain(kept, range.meet(of_type(to))))
+            Ok(plain(kept, range.held(of_type(to))))
         }
         Type::Numeric(Some((precision, scale))) => {
             let whole = i32::from(*precision) - i32::from(*scale);
@@ -54,25 +66,33 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             let range = cast_range(kept.range, from, to);
             Ok(plain(kept, range))
         }
-        Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from), range.meet(working(to)))),
+        Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from), range.held(working(to)))),
         Type::Float8 => {
             let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from);
-            // A numeric below float8's reach is an error, not zero.
-            let kept = if matches!(from, Type::Numeric(None)) { flushed_to(kept, &Type::Numeric(None)) } else { kept };
-            Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range.meet(working(to))) })
+            // A numeric below float8's reach is an error, not zero; one of few decimals never is.
+            let kept = if matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100)) {
+                flushed_to(kept, &Type::Numeric(None))
+            } else {
+                kept
+            };
+            let range = kept.range;
+            Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range) })
         }
         Type::Float4 => {
             // Through float8, whose values below four bytes' reach become zero.
             let wide = cast(value, from, &Type::Float8)?;
             let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8);
-            Ok(Emitted { tiny: true, ..plain(flushed_above(kept, FLOAT4_TINY), range.meet(Interval::new(-FLOAT4_MAX, FLOAT4_MAX))) })
+            let kept = flushed_above(kept, FLOAT4_TINY);
+            // 2147483647 becomes 2147483648.
+            let range = Interval::new(f64::from(kept.range.lo as f32), f64::from(kept.range.hi as f32));
+            Ok(Emitted { tiny: true, ..plain(kept, range) })
         }
         Type::Text | Type::Varchar(_) if is_text(from) => Ok(plain(value, range)),
         Type::Text | Type::Varchar(_) => Ok(plain(value, Interval::new(0.0, longest(from)))),
         // Past the year 9999 a timestamp's day would be one too many.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let kept = keep_within(value, of_type(from), from);
-            Ok(plain(kept, range.meet(of_type(to))))
+            Ok(plain(kept, range.held(of_type(to))))
         }
         Type::Bool => Ok(plain(value, range)),
         Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),

@@ -18,14 +18,14 @@ use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
-use crate::analyze::interval::{Interval, scalar};
+use crate::analyze::interval::{Interval, of_constant, scalar};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
 use crate::resolve::{ColumnId, Expr, Node, Relation};
 
 /// Largest emitted expression, in nodes: clamps repeat their operand.
-const NODES_MAX: usize = 20_000;
+const NODES_MAX: usize = 5_000;
 
 /// A column as the relation below offers it.
 #[derive(Debug, Clone)]
@@ -246,10 +246,10 @@ impl Expressions<'_> {
 
 /// A constant is not NULL, so that LEAST is never above it, nor GREATEST below.
 fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
-    let constants = arguments.iter().filter_map(|a| a.as_literal().and_then(scalar));
+    let constants = arguments.iter().filter_map(Expr::as_literal).filter(|c| scalar(c).is_some()).map(of_constant);
     let range = match function {
-        Function::Least => constants.fold(value.range, |r, c| Interval::new(r.lo.min(c), r.hi.min(c))),
-        Function::Greatest => constants.fold(value.range, |r, c| Interval::new(r.lo.max(c), r.hi.max(c))),
+        Function::Least => constants.fold(value.range, |r, c| Interval::new(r.lo.min(c.lo), r.hi.min(c.hi))),
+        Function::Greatest => constants.fold(value.range, |r, c| Interval::new(r.lo.max(c.lo), r.hi.max(c.hi))),
         _ => value.range,
     };
     Emitted { range, ..value }

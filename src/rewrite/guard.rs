@@ -66,7 +66,7 @@ pub(super) fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> 
     }
     let nodes = value.nodes * 3 + 5;
     let sql = clamped(&value.sql, bound(limit.lo, data_type), bound(limit.hi, data_type));
-    Emitted { sql, range: value.range.meet(limit), tiny: value.tiny, nodes }
+    Emitted { sql, range: value.range.held(limit), tiny: value.tiny, nodes }
 }
 
 /// Float operands of `*` and `/` that are too small become zero: underflow is an error in PostgreSQL.
@@ -128,19 +128,19 @@ pub(super) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type)
     let nodes = value.nodes * 3 + 5;
     let sql = clamped(&value.sql, constant(&format!("-{largest}")), constant(&largest));
     let limit = 10f64.powi(whole);
-    Emitted { sql, range: value.range.meet(Interval::new(-limit, limit)), tiny: value.tiny, nodes }
+    Emitted { sql, range: value.range.held(Interval::new(-limit, limit)), tiny: value.tiny, nodes }
 }
 
 /// Clamps to integer bounds written as integers, whatever the operand's type.
 pub(super) fn keep_integer(value: Emitted, limit: Interval, from: &Type) -> Emitted {
-    if value.range.within(limit) {
+    // Eight-byte limits are not floats: they are written as the integers they are, and what reaches them as a float8 may lie past them.
+    if value.range.within(limit) && value.range.magnitude() < 9.2e18 {
         return value;
     }
-    // Eight-byte limits are not floats: they are written as the integers they are.
     let (lo, hi) =
         if limit.hi > 9.21e18 { (i64::MIN.to_string(), i64::MAX.to_string()) } else { (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi)) };
     let nodes = value.nodes * 3 + 5;
     let as_from = |t: &str| sql::cast(sql::number(t), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
     let sql = clamped(&value.sql, as_from(&lo), as_from(&hi));
-    Emitted { sql, range: value.range.meet(limit), tiny: false, nodes }
+    Emitted { sql, range: value.range.held(limit), tiny: false, nodes }
 }

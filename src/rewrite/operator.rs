@@ -69,7 +69,7 @@ pub(super) fn restored(value: Emitted, result: &Type, fits: bool) -> Emitted {
     let Some((lo, hi)) = integer_range(result) else { return value };
     let nodes = value.nodes * 3 + 5;
     let sql = clamped(&value.sql, sql::number(&lo.to_string()), sql::number(&hi.to_string()));
-    Emitted { sql: sql::cast(sql, result), range: value.range.meet(of_type(result)), tiny: false, nodes }
+    Emitted { sql: sql::cast(sql, result), range: value.range.held(of_type(result)), tiny: false, nodes }
 }
 
 pub(super) fn division(function: Function, emitted: Vec<Emitted>, result: &Type, arguments: &[Expr]) -> Result<Emitted, Refusal> {

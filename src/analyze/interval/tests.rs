@@ -103,6 +103,26 @@ fn intervals_are_narrow_where_no_end_is_negative() {
 }
 
 #[test]
+fn large_integers_are_held() {
+    let most = 2f64.powi(60);
+    let joined = apply(Function::BitOr, &[Interval::new(0.0, most), Interval::new(0.0, most)], &Type::Int8);
+    assert!(joined.contains(((1i64 << 60) | ((1i64 << 60) - 1)) as f64), "{joined:?}");
+    let constant = of_constant(&Scalar::Int(9_007_199_254_740_993));
+    assert!(constant.hi > 9_007_199_254_740_993.0 && of_constant(&Scalar::Int(1 << 60)) == Interval::point(most), "{constant:?}");
+    assert!(of_constant(&Scalar::Decimal("99.99".to_owned())) == Interval::point(99.99));
+    let far = of_constant(&Scalar::Decimal("9007199254740993.5".to_owned()));
+    assert!(far.lo < 9_007_199_254_740_993.0 && far.hi > 9_007_199_254_740_994.0, "{far:?}");
+}
+
+#[test]
+fn a_clamp_moves_what_lies_outside_to_its_limit() {
+    let limit = Interval::new(-10.0, 10.0);
+    assert_eq!(Interval::new(20.0, 30.0).held(limit), Interval::point(10.0));
+    assert_eq!(Interval::new(-30.0, 3.0).held(limit), Interval::new(-10.0, 3.0));
+    assert_eq!(Interval::ALL.held(limit), limit);
+}
+
+#[test]
 fn fields_of_dates_are_held() {
     let new_year = Interval::point(0.0);
     for data_type in [Type::Date, Type::Timestamp] {

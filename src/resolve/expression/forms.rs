@@ -3,7 +3,7 @@
 use sqlparser::ast::{self, BinaryOperator};
 
 use super::types::type_of;
-use super::{Expressions, compare, pattern, unify};
+use super::{Expressions, compare, of_all, pattern, unify};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
@@ -252,7 +252,7 @@ impl Expressions<'_> {
                         .collect(),
                     other => self.elements(other)?,
                 };
-                elements.into_iter().map(|e| super::types::cast(e, &to)).collect()
+                elements.into_iter().map(|e| self.cast_to(e, &to)).collect()
             }
             _ => Err(no_array()),
         }
@@ -317,7 +317,7 @@ impl Expressions<'_> {
         }
         let mut results = unify(results, "CASE")?;
         let otherwise = if has_otherwise { results.pop().map(Box::new) } else { None };
-        let data_type = results.first().map(|r| r.data_type.clone()).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
+        let data_type = of_all(&results).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
         Ok(Expr { node: Node::Case { branches: tests.into_iter().zip(results).collect(), otherwise }, data_type })
     }
 }

@@ -85,6 +85,8 @@ pub fn similar(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
                 _ => return Err(Refusal::unsupported("this escape in SIMILAR TO").hint("Escape a sign outside brackets.")),
             },
             '"' => return Err(Refusal::unsupported("a quote in SIMILAR TO")),
+            // Groups are made (?: by PostgreSQL itself.
+            '(' if !in_brackets && rest.as_str().starts_with('?') => return Err(Refusal::unsupported("(? in SIMILAR TO")),
             '[' => {
                 in_brackets = true;
                 written.push(c);
@@ -183,7 +185,9 @@ impl Reader {
         match c {
             'd' | 'w' | 's' => Some(Escape::Class),
             'D' | 'W' | 'S' => Some(Escape::Complement),
-            'n' | 'r' | 't' => Some(Escape::Character('\n')),
+            'n' => Some(Escape::Character('\n')),
+            'r' => Some(Escape::Character('\r')),
+            't' => Some(Escape::Character('\t')),
             c if c.is_ascii_punctuation() => Some(Escape::Character(c)),
             _ => None,
         }
@@ -220,6 +224,7 @@ impl Reader {
         self.rest[start..self.at].iter().collect::<String>().parse().ok().filter(|n| *n <= BOUND_MAX)
     }
 
+    /// A hyphen that is neither first nor last makes a range; behind a class or another range it is an error.
     fn brackets(&mut self) -> Option<u64> {
         self.take('^');
         let mut members = 0;
@@ -241,6 +246,7 @@ impl Reader {
                     Escape::Complement => return None,
                     Escape::Character(c) => c,
                 },
+                '-' if members > 0 && self.peek() != Some(']') => return None,
                 c => c,
             };
             members += 1;
@@ -291,7 +297,24 @@ mod tests {
 
     #[test]
     fn only_plain_regular_expressions_pass() {
-        for good in ["", "a", "^[a-z]+-[0-9]+$", "(alpha|beta)-\\d{1,3}", "a.*?b", "[[:alpha:]_]+", "[]x]", "[^a-c\\d]", "\\.", "x{2}", "(?:a|b)c?"] {
+        for good in [
+            "",
+            "a",
+            "^[a-z]+-[0-9]+$",
+            "(alpha|beta)-\\d{1,3}",
+            "a.*?b",
+            "[[:alpha:]_]+",
+            "[]x]",
+            "[^a-c\\d]",
+            "\\.",
+            "x{2}",
+            "(?:a|b)c?",
+            "[-a]",
+            "[^-a]",
+            "[a-]",
+            "[a-z-]",
+            "[--a]",
+        ] {
             assert!(regex(good).is_ok(), "{good}");
         }
         for bad in [
@@ -319,10 +342,16 @@ mod tests {
             "a{1,101}",
             "{1}",
             "[a-\\d]",
+            "[a-b-c]",
+            "[a-z0-9-_]",
+            "[\\d-z]",
+            "[[:alpha:]-z]",
+            "[\\r-\u{b}]",
         ] {
             assert!(regex(bad).is_err(), "{bad}");
         }
         assert!(similar("(alpha|beta)-[0-9]+%", None).is_ok() && similar("a.b_", None).is_ok());
+        assert!(similar("(?:a)", None).is_err() && similar("[(?]", None).is_ok());
         assert!(similar("%*", None).is_err() && similar("[\\%]", None).is_err() && similar("(a", None).is_err() && similar("a\\", None).is_err());
         assert_eq!(similar("a!%b\\", Some("!")).unwrap(), "a\\%b\\\\");
     }

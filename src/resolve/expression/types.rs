@@ -15,7 +15,7 @@ use crate::resolve::tree::Expr;
 pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     use Type::{Bool, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
     if is_unknown(&expr.data_type) {
-        return coerce(expr, to);
+        return Ok(coerce(expr, to)?.cast(to.clone()));
     }
     let allowed = match (&expr.data_type, to) {
         (from, to) if from == to => true,

@@ -39,4 +39,6 @@ SELECT count(*) FROM nls.women WHERE regexp_like(race, race);
 SELECT count(*) FROM nls.women WHERE regexp_like(race, 'w', 'n');
 SELECT count(*) FROM nls.women WHERE cardinality(race) > 1;
 SELECT count(*) FROM nls.women WHERE race = ANY (string_to_array('a,b', ','));
-SELECT count(*) FROM nls.women WHERE jsonb_typeof() = 'array'
+SELECT count(*) FROM nls.women WHERE jsonb_typeof() = 'array';
+SELECT count(*) FROM nls.women WHERE race ~ '[a-z0-9-_]';
+SELECT count(*) FROM nls.women WHERE race SIMILAR TO '(?:white)'

@@ -4,6 +4,7 @@ use pgveil::mechanism::Accounting;
 use pgveil::rewrite::{Partial, ReleasePlan};
 
 use super::bound::{nobody, unit_within};
+use super::random::{Random, seeds};
 use super::world::{Groups, World};
 
 async fn world() -> World {
@@ -165,6 +166,99 @@ async fn searches_under_a_loose_collation() {
     for condition in ["tx LIKE 'a%'", "tx ILIKE 'a%'", "position('b' IN tx) > 0"] {
         groups(&world, &format!("SELECT count(*) FROM people WHERE {condition}")).await;
     }
+}
+
+/// Of values that a loose collation takes for equal, a group would show the spelling of whichever row came first: public values too.
+#[tokio::test(flavor = "multi_thread")]
+async fn spellings_of_public_values() {
+    let mut world = world().await;
+    let towns = world.policy.tables.iter_mut().find(|table| table.name == "towns").unwrap();
+    towns.columns.iter_mut().find(|column| column.name == "region").unwrap().deterministic_collation = false;
+    let joined = "FROM visits v JOIN towns t ON v.town = t.code";
+    for key in ["t.region", "coalesce(t.region, 'none')", "left(t.region, 3)"] {
+        refused(&world, &format!("SELECT {key}, count(*) {joined} GROUP BY 1"));
+        refused(&world, &format!("SELECT count(DISTINCT {key}) {joined}"));
+        refused(&world, &format!("SELECT mode() WITHIN GROUP (ORDER BY {key}) {joined}"));
+    }
+    groups(&world, &format!("SELECT CASE WHEN t.region = 'north' THEN 'n' ELSE 's' END, count(*) {joined} GROUP BY 1")).await;
+}
+
+/// A constant beside a column of a declared length has its own length.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_constants_are_cut() {
+    let world = world().await;
+    let long = "x".repeat(300_000);
+    for value in [
+        format!("coalesce(vc, '{long}')"),
+        format!("CASE WHEN id = 3 THEN varchar(3) '{long}' END"),
+        format!("CASE WHEN b THEN vc ELSE '{long}' END"),
+    ] {
+        groups(
+            &world,
+            &format!("SELECT count(*) FILTER (WHERE length(repeat(repeat(repeat(c, 16), 16), 16)) > 5) FROM (SELECT {value} AS c FROM people) q"),
+        )
+        .await;
+    }
+}
+
+/// Whatever pattern is let in, PostgreSQL compiles: it would fail at the first row that meets another.
+#[tokio::test(flavor = "multi_thread")]
+async fn patterns_that_pass_compile() {
+    const PIECES: &[&str] = &[
+        "a",
+        "b",
+        "z",
+        "-",
+        "-",
+        "[",
+        "[",
+        "]",
+        "]",
+        "^",
+        "$",
+        ".",
+        "*",
+        "+",
+        "?",
+        "(",
+        ")",
+        "|",
+        "(?:",
+        "{2}",
+        "{1,}",
+        "{0,3}",
+        "{",
+        "}",
+        "\\d",
+        "\\w",
+        "\\-",
+        "\\]",
+        "[:alpha:]",
+        "[[:digit:]",
+        "[a-z",
+        "9",
+        "%",
+        "_",
+        "\\",
+        ":",
+        ",",
+        "é",
+        " ",
+    ];
+    let world = world().await;
+    let mut random = Random::new(seeds()[0]);
+    let mut passed = 0;
+    for at in 0..6000 {
+        let pattern: String = (0..1 + random.below(8)).map(|_| *random.pick(PIECES)).collect();
+        let operator = ["~", "~*", "SIMILAR TO"][at % 3];
+        let literal = pattern.replace('\\', "\\\\");
+        if world.plan_under(&format!("SELECT count(*) FROM people WHERE tx {operator} E'{literal}'"), Accounting::Gdp, 1.0).is_ok() {
+            passed += 1;
+            let test = format!("SELECT v {operator} E'{literal}' FROM (VALUES ('ab-'), ('z]')) t (v)");
+            world.client.simple_query(&test).await.unwrap_or_else(|fault| panic!("{operator} {pattern}: {fault:?}"));
+        }
+    }
+    assert!(passed > 1000, "{passed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
