@@ -8,6 +8,7 @@ mod parts;
 mod preserved;
 mod range;
 mod rows;
+mod size;
 mod step;
 mod tuples;
 
@@ -204,8 +205,9 @@ impl BoundedOperation {
 /// Labels every release, rules its keys and bounds its aggregates.
 ///
 /// # Errors
-/// 0A000 where no sound bound is known; 54000 for too many groups. Every text depends on the SQL and the policy only.
+/// 0A000 where no sound bound is known; 54000 for too many groups, 54001 for expressions that are too large. Every text depends on the SQL and the policy only.
 pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyzed, Refusal> {
+    size::check(query.releases())?;
     let mut columns = query.columns().to_vec();
     let mut releases = Vec::new();
     for release in query.releases() {

@@ -63,7 +63,7 @@ pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
         Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } => None,
         Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } => None,
     };
-    let subqueries = relation.expressions().into_iter().flat_map(|e| e.relations());
+    let subqueries = relation.expressions().into_iter().flat_map(Expr::own_relations);
     let below = relation.inputs().into_iter().chain(subqueries).flat_map(scanned_tables);
     own.into_iter().chain(below).collect()
 }

@@ -9,7 +9,7 @@ use super::catalogue::Function;
 use super::expression::compare;
 use super::middle::{Subqueries, query_of, select_of};
 use super::open::empty_select;
-use super::query::{Environment, Named as Source, Recursion, reserved};
+use super::query::{Environment, Named as Source, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
@@ -17,6 +17,8 @@ use crate::refusal::{Refusal, sqlstate};
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
+/// Most SELECTs over private rows that one statement is followed into, each as often as it is tried.
+const SELECTS_MAX: usize = 500;
 
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
@@ -29,6 +31,10 @@ impl Resolver<'_> {
 
     /// FROM of a SELECT over private rows.
     pub(super) fn rows_from(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+        self.selects += 1;
+        if self.selects > SELECTS_MAX {
+            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "subqueries over private rows are nested too deeply, or are too many"));
+        }
         let mut joined: Option<(Relation, Scope)> = None;
         for tables in &select.from {
             let next = self.rows_joined(tables, environment)?;
@@ -133,10 +139,7 @@ impl Resolver<'_> {
                 sample: None,
                 index_hints,
             } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match self.lookup(name, environment)? {
-                Source::Cte(definition)
-                    if definition.recursion != Recursion::None
-                        || definition.opened.is_some() && self.is_middle(&definition.cte.query, &definition.environment)? =>
-                {
+                Source::Cte(definition) if definition.is_middle => {
                     let own = names_of(name)?.pop().unwrap_or_default();
                     let (relation, columns) = self.middle_named(&definition, environment)?;
                     Ok((relation, scope_of(columns, alias.as_ref(), own)?))

@@ -27,6 +27,22 @@ use crate::resolve::{ColumnId, Expr, Node, Relation};
 /// Largest emitted expression, in nodes: clamps repeat their operand.
 const NODES_MAX: usize = 5_000;
 
+/// Largest sum of the emitted expressions of one statement: each printed node is a few bytes of it.
+const ALL_NODES_MAX: usize = 200_000;
+
+/// Adds what an expression weighs to what a statement weighs already.
+///
+/// # Errors
+/// 54001 where they are too large together.
+pub(super) fn weigh(spent: usize, expr: &ast::Expr) -> Result<usize, Refusal> {
+    let all = spent + sql::weight(expr);
+    if all > ALL_NODES_MAX { Err(too_complex()) } else { Ok(all) }
+}
+
+pub(super) fn too_complex() -> Refusal {
+    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "an expression over private rows is too complex")
+}
+
 /// A column as the relation below offers it.
 #[derive(Debug, Clone)]
 pub struct Cell {
@@ -99,7 +115,7 @@ impl Expressions<'_> {
             Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type)?,
         };
         if emitted.nodes > NODES_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "an expression over private rows is too complex"));
+            return Err(too_complex());
         }
         Ok(emitted)
     }
@@ -115,7 +131,8 @@ impl Expressions<'_> {
         }
         let one = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
         let query = sql::select(one, vec![from], sql::all(conditions.into_iter().map(sql::nested).collect()), Vec::new());
-        Ok(Emitted::plain(ast::Expr::Exists { subquery: Box::new(query), negated: false }, Interval::ALL))
+        let exists = ast::Expr::Exists { subquery: Box::new(query), negated: false };
+        Ok(Emitted { nodes: sql::weight(&exists), ..Emitted::plain(exists, Interval::ALL) })
     }
 
     pub(super) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
@@ -124,9 +141,11 @@ impl Expressions<'_> {
 
     fn column(&self, id: ColumnId) -> Result<Emitted, Refusal> {
         let cell = self.cell(id)?;
+        // A computed column is as large as its definition.
+        let own = sql::weight(&cell.raw);
         Ok(match &cell.clamp {
             Some((lo, hi, range)) => {
-                Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: 5 }
+                Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: own * 3 + 2 }
             }
             None => {
                 // A text's range is that of its length.
@@ -134,7 +153,7 @@ impl Expressions<'_> {
                     Type::Varchar(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
                     _ => cell.known,
                 };
-                Emitted { tiny: is_float(&cell.data_type), ..Emitted::plain(cell.raw.clone(), known) }
+                Emitted { tiny: is_float(&cell.data_type), nodes: own, ..Emitted::plain(cell.raw.clone(), known) }
             }
         })
     }
@@ -185,11 +204,12 @@ impl Expressions<'_> {
         if let (Function::IsNull | Function::IsNotNull, [subject]) = (function, arguments) {
             let subject = sql::nested(self.presence(subject)?);
             let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
-            return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
+            return Ok(Emitted { nodes: sql::weight(&test), ..Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL) });
         }
         if let Function::CountNulls | Function::CountNonNulls | Function::IsFinite = function {
             let arguments = arguments.iter().map(|a| self.presence(a)).collect::<Result<Vec<_>, _>>()?;
-            return Ok(of_stored(function, arguments));
+            let nodes = arguments.iter().map(sql::weight).sum::<usize>() + 1;
+            return Ok(Emitted { nodes, ..of_stored(function, arguments) });
         }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         match function {
@@ -223,7 +243,8 @@ impl Expressions<'_> {
         // Two bare columns are compared as they are stored: a join on the unit must not make two people one because both lie past a bound.
         if let (Some(a), Some(b)) = (left.as_column(), right.as_column()) {
             let (a, b) = (self.cell(a)?.raw.clone(), self.cell(b)?.raw.clone());
-            return Ok(Some(Emitted::plain(sql::binary(sql::nested(a), op, sql::nested(b)), Interval::ALL)));
+            let nodes = sql::weight(&a) + sql::weight(&b) + 1;
+            return Ok(Some(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a), op, sql::nested(b)), Interval::ALL) }));
         }
         let flipped = left.as_literal().is_some();
         let (subject, constant) = if flipped { (right, left) } else { (left, right) };
@@ -240,7 +261,8 @@ impl Expressions<'_> {
         }
         let constant = literal(Some(value), &constant.data_type).sql;
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
-        Ok(Some(Emitted::plain(sql::binary(left, op, right), Interval::ALL)))
+        let nodes = sql::weight(&cell.raw) + 2;
+        Ok(Some(Emitted { nodes, ..Emitted::plain(sql::binary(left, op, right), Interval::ALL) }))
     }
 }
 

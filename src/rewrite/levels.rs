@@ -4,7 +4,7 @@ use num_bigint::BigUint;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::clip::Clip;
-use super::expression::Expressions;
+use super::expression::{Expressions, weigh};
 use super::ground::{Ground, ground};
 use super::lattice::Lattice;
 use super::partials::{Mask, PRESENCE, Partial};
@@ -51,8 +51,10 @@ impl Levels<'_> {
         }
         projection.extend(keys.iter().enumerate().map(|(i, k)| sql::aliased(shown(k.clone()), &format!("k{i}"))));
         let grouped = positions(1, projection.len());
+        let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
             let partial = self.partial(coordinate, &expressions)?;
+            spent = weigh(spent, &partial)?;
             let partial = clip.iter().fold(partial, |partial, clip| clip.clamped(i, partial));
             projection.push(sql::aliased(shown(partial), &format!("v{i}")));
         }

@@ -217,6 +217,10 @@ impl ReleasePlan {
         self.sql.as_deref().into_iter().chain(self.parts.iter().map(PartPlan::sql)).collect()
     }
 
+    fn printed(&self) -> usize {
+        self.statements().into_iter().map(str::len).sum()
+    }
+
     /// What all of it costs.
     pub fn loss(&self) -> Option<Loss> {
         let vector = self.price.as_ref().map_or(Loss::ZERO, |p| p.loss);
@@ -253,10 +257,18 @@ impl ReleasePlan {
     }
 }
 
+/// Longest text of all the statements that one plan emits, in bytes.
+const PRINTED_BYTES_MAX: usize = 16 << 20;
+
+fn fits(printed: usize) -> Result<(), Refusal> {
+    if printed > PRINTED_BYTES_MAX { Err(expression::too_complex()) } else { Ok(()) }
+}
+
 /// Plans every release and prices them together.
 ///
 /// # Errors
-/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54001 where one row could take too long.
+/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54001 where the statements would grow too large or one row could keep
+/// them too long.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
     let mut layouts = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
@@ -267,7 +279,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
     let mut needs = aim::Needs::default();
-    let mut aggregates = 0;
+    let (mut aggregates, mut printed) = (0, 0);
     for ((release, cut), layout) in analyzed.releases().iter().zip(analyzed.query().releases()).zip(layouts) {
         let plain = vec![1; layout.coordinates.len()];
         let mut plan = rewrite_release(release, analyzed, policy, terms, (layout.clone(), &plain), share)?;
@@ -287,6 +299,8 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, (layout, chosen), 1)?;
         }
         aggregates += release.aggregates.len();
+        printed += plan.printed();
+        fits(printed)?;
         plan.uncertainties.clone_from(&cut.uncertainties);
         loss = plan
             .loss()
@@ -368,6 +382,7 @@ fn rewrite_release(
         let statement = emission.part(&question)?;
         plan.work += work::of(&statement);
         plan.parts.push(PartPlan { sql: sql::print(&statement)?, question, kind, loss });
+        fits(plan.printed())?;
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
@@ -392,8 +407,9 @@ struct Emission<'a> {
 
 impl Emission<'_> {
     fn flat(&self) -> Result<relation::Flat, Refusal> {
-        relation::Relations { policy: self.policy, columns: self.analyzed.columns(), needed: needed(self.release), derived: std::cell::Cell::new(0) }
-            .emit(&self.release.input)
+        let (policy, columns) = (self.policy, self.analyzed.columns());
+        let (derived, spent) = Default::default();
+        relation::Relations { policy, columns, needed: needed(self.release), derived, spent }.emit(&self.release.input)
     }
 
     fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<ast::Query, Refusal> {
@@ -436,7 +452,7 @@ fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
         | Relation::Join { .. }
         | Relation::Window { .. } => {}
     }
-    relation.expressions().into_iter().flat_map(|e| e.relations()).for_each(|inner| read_by(inner, needed));
+    relation.expressions().into_iter().flat_map(Expr::own_relations).for_each(|inner| read_by(inner, needed));
     relation.inputs().into_iter().for_each(|input| read_by(input, needed));
 }
 

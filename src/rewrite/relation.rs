@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlparser::ast;
 
 use super::constants;
-use super::expression::{Cell, Expressions};
+use super::expression::{Cell, Expressions, weigh};
 use super::guard::bound;
 use super::sql;
 use crate::analyze::interval::{Interval, of_type, scalar};
@@ -29,6 +29,8 @@ pub struct Relations<'a> {
     pub needed: Vec<ColumnId>,
     /// Numbers derived tables.
     pub derived: std::cell::Cell<usize>,
+    /// What the expressions emitted so far weigh.
+    pub spent: std::cell::Cell<usize>,
 }
 
 impl Relations<'_> {
@@ -43,7 +45,8 @@ impl Relations<'_> {
             Relation::Filter { input, predicate } => {
                 let mut flat = self.emit(input)?;
                 for conjunct in predicate.conjuncts() {
-                    flat.conditions.push(Expressions { cells: &flat.cells, relations: Some(self) }.condition(conjunct)?);
+                    let condition = Expressions { cells: &flat.cells, relations: Some(self) }.condition(conjunct)?;
+                    flat.conditions.push(self.spent_on(condition)?);
                 }
                 Ok(flat)
             }
@@ -51,6 +54,7 @@ impl Relations<'_> {
                 let mut flat = self.emit(input)?;
                 for (id, expr) in columns {
                     let (sql, known) = Expressions { cells: &flat.cells, relations: Some(self) }.emit(expr)?;
+                    let sql = self.spent_on(sql)?;
                     flat.cells.insert(*id, Cell { raw: sql, clamp: None, data_type: expr.data_type.clone(), known });
                 }
                 Ok(flat)
@@ -73,12 +77,12 @@ impl Relations<'_> {
         let mut left = self.emit(left)?;
         let mut right = self.emit(right)?;
         if kind == JoinKind::Left && (!right.conditions.is_empty() || is_computed(&right)) || !right.from.joins.is_empty() {
-            right = self.nested(right);
+            right = self.nested(right)?;
         }
         let ast::TableWithJoins { relation, joins: _ } = right.from;
         left.cells.extend(right.cells);
         let on = match on {
-            Some(on) => Expressions { cells: &left.cells, relations: None }.condition(on)?,
+            Some(on) => self.spent_on(Expressions { cells: &left.cells, relations: None }.condition(on)?)?,
             None => sql::value(ast::Value::Boolean(true)),
         };
         let constraint = ast::JoinConstraint::On(on);
@@ -97,7 +101,7 @@ impl Relations<'_> {
     }
 
     /// The relation as a derived table, for the side of an outer join that may be missing: its conditions and its computed columns stay inside.
-    fn nested(&self, flat: Flat) -> Flat {
+    fn nested(&self, flat: Flat) -> Result<Flat, Refusal> {
         let alias = self.alias();
         let mut projection = Vec::new();
         let mut cells = HashMap::new();
@@ -107,14 +111,20 @@ impl Relations<'_> {
         for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
-            projection.push(sql::aliased(cell.raw.clone(), &name));
+            projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions), Vec::new());
-        Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells }
+        Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
+    }
+
+    /// The expression, once it is counted among what the statement weighs.
+    pub(super) fn spent_on(&self, expr: ast::Expr) -> Result<ast::Expr, Refusal> {
+        self.spent.set(weigh(self.spent.get(), &expr)?);
+        Ok(expr)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::parser::Parser;
+use sqlparser::parser::{Parser, ParserError};
 
 use crate::catalog::Type;
 use crate::policy::Scalar;
@@ -12,7 +12,7 @@ use crate::resolve::literal::{civil_from_days, interval_text};
 /// Prints once, parses again and compares: what PostgreSQL reads is what was built.
 ///
 /// # Errors
-/// XX000 where it does not, which is a bug of ours.
+/// 54001 where it is nested too deeply; XX000 where it does not, which is a bug of ours.
 pub fn print(query: &ast::Query) -> Result<String, Refusal> {
     crate::parse::with_room(|| reproduced(query))
 }
@@ -21,11 +21,33 @@ fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
     let text = query.to_string();
     let differs = || Refusal::new(sqlstate::INTERNAL_ERROR, "the emitted statement does not survive printing");
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(512).try_with_sql(&text).map_err(|_| differs())?;
-    let again = parser.parse_query().map_err(|_| differs())?;
+    let again = parser.parse_query().map_err(|error| match error {
+        // Steps over steps: each is a derived table within the next.
+        ParserError::RecursionLimitExceeded => super::expression::too_complex(),
+        ParserError::TokenizerError(_) | ParserError::ParserError(_) => differs(),
+    })?;
     if *again != *query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
         return Err(differs());
     }
     Ok(text)
+}
+
+/// How many expressions an expression is made of, those of its subqueries among them.
+pub fn weight(expr: &ast::Expr) -> usize {
+    struct Count(usize);
+    impl ast::Visitor for Count {
+        type Break = std::convert::Infallible;
+        fn pre_visit_expr(&mut self, _: &ast::Expr) -> std::ops::ControlFlow<Self::Break> {
+            self.0 += 1;
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    if let ast::Expr::CompoundIdentifier(_) = expr {
+        return 1;
+    }
+    let mut count = Count(0);
+    let std::ops::ControlFlow::Continue(()) = ast::Visit::visit(expr, &mut count);
+    count.0
 }
 
 pub fn ident(name: &str) -> ast::Ident {

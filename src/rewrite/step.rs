@@ -25,13 +25,13 @@ impl Relations<'_> {
         for id in keys {
             let cell = expressions.cell(*id)?;
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(one_spelling(cell.raw.clone(), &cell.data_type), &name));
+            projection.push(sql::aliased(self.spent_on(one_spelling(cell.raw.clone(), &cell.data_type))?, &name));
             group_by.push(sql::number(&projection.len().to_string()));
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }
         for (id, aggregate) in aggregates.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(within(aggregate, &expressions, None)?, &name));
+            projection.push(sql::aliased(self.spent_on(within(aggregate, &expressions, None)?)?, &name));
             cells.insert(*id, typed(sql::column(&alias, &name), &aggregate.data_type));
         }
         if projection.is_empty() {
@@ -55,13 +55,13 @@ impl Relations<'_> {
         for id in ids {
             let cell = &flat.cells[id];
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(cell.raw.clone(), &name));
+            projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
             ties.extend(spelled_out(cell)?);
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }
         for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(called(window, &expressions, &ties)?, &name));
+            projection.push(sql::aliased(self.spent_on(called(window, &expressions, &ties)?)?, &name));
             cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
         }
         if projection.is_empty() {
@@ -80,7 +80,8 @@ impl Relations<'_> {
             let mut projection = Vec::new();
             for (id, column) in ids.iter().zip(columns) {
                 let cell = expressions.cell(*id)?;
-                projection.push(sql::aliased(of_default_collation(cell.raw.clone(), &cell.data_type), &format!("c{}", column.0)));
+                let value = self.spent_on(of_default_collation(cell.raw.clone(), &cell.data_type))?;
+                projection.push(sql::aliased(value, &format!("c{}", column.0)));
             }
             let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
             united = Some(match united {

@@ -1,6 +1,7 @@
 //! Statements of an adversary, each with what must become of it.
 
 mod fuzz;
+mod growth;
 mod known;
 mod operators;
 pub mod paths;

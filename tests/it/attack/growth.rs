@@ -1,0 +1,117 @@
+//! Statements of a few hundred words that stand for far more: refused before anything of theirs grows. A test that fails takes all memory, or has no end.
+
+use super::{ours, rich};
+use crate::veil::Veil;
+
+/// `a0`, and each further name over the one before, by a text that has `{}` for it.
+fn chain(first: &str, next: &str, links: usize) -> String {
+    let further = (1..links).map(|n| format!(", a{n} AS ({})", next.replace("{}", &format!("a{}", n - 1))));
+    format!("WITH a0 AS ({first}){}", further.collect::<String>())
+}
+
+/// Each level in the place of `{}` in the one around it, with `#` for its number.
+fn nest(innermost: &str, around: &str, levels: usize) -> String {
+    (0..levels).fold(innermost.to_owned(), |inner, n| around.replace("{}", &inner).replace('#', &n.to_string()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_doubles_at_each_step_is_refused() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let women = "SELECT woman_id, birth_year AS x FROM nls.women";
+    let doubled = "SELECT woman_id, x + x AS x FROM {}";
+    let cases = [
+        // Definitions of definitions: in sums, conditions, keys, windows, groups, arms, outer joins and subqueries.
+        (women, doubled, "SELECT sum(least(greatest(x, 0), 1)) FROM {}"),
+        (women, doubled, "SELECT count(*) FROM {} WHERE x > 3"),
+        (women, doubled, "SELECT x, count(*) FROM {} GROUP BY x"),
+        (women, doubled, "SELECT count(DISTINCT x) FROM {}"),
+        (women, doubled, "SELECT count(*) FROM (SELECT row_number() OVER (PARTITION BY woman_id ORDER BY x) AS n FROM {}) q WHERE n = 1"),
+        (women, doubled, "SELECT count(*) FROM (SELECT woman_id, max(x) AS m FROM {} GROUP BY woman_id) q WHERE m > 3"),
+        (women, doubled, "SELECT count(*) FROM (SELECT x FROM {} UNION ALL SELECT birth_year FROM nls.women) q WHERE x > 3"),
+        (women, doubled, "SELECT count(*) FROM nls.women w LEFT JOIN {} q ON q.woman_id = w.woman_id WHERE q.x > 3"),
+        (women, doubled, "SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM {} q WHERE q.woman_id = w.woman_id AND q.x > 3)"),
+        (women, "SELECT woman_id, CASE WHEN x = 1 THEN x ELSE x END AS x FROM {}", "SELECT count(*) FROM {} WHERE x IS NOT NULL"),
+        (women, "SELECT woman_id, (x = 1)::int + (x = 2)::int AS x FROM {}", "SELECT count(x) FROM {}"),
+        ("SELECT race AS x FROM nls.women", "SELECT x || x AS x FROM {}", "SELECT count(*) FROM {} WHERE x LIKE 'a%'"),
+        // Names of names of names.
+        (
+            "SELECT industry_code AS k FROM nls.industries",
+            "SELECT a.k FROM {} a, {} b",
+            "SELECT count(*) FROM nls.interviews v JOIN {} p ON p.k = v.industry_code",
+        ),
+        (women, "SELECT a.* FROM {} a JOIN {} b ON a.woman_id = b.woman_id", "SELECT count(*) FROM {}"),
+    ];
+    for (first, next, last) in cases {
+        for links in [8, 40] {
+            let sql = format!("{} {}", chain(first, next, links), last.replace("{}", &format!("a{}", links - 1)));
+            let answer = ours(&veil, &sql).await;
+            let refused = answer.as_ref().is_err_and(|e| e.starts_with("54001"));
+            assert!(refused || (links == 8 && answer.is_ok()), "{sql}\n{answer:?}");
+        }
+    }
+    assert!(ours(&veil, "SELECT count(*) FROM nls.women").await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_much_in_all_is_refused() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    // Each divisor is written twice, for its guard.
+    let guarded = format!("{}birth_year{}", "10 / (".repeat(15), ")".repeat(15));
+    let columns: Vec<String> = (0..1600).map(|n| format!("{guarded} AS c{n}")).collect();
+    let sums: Vec<String> = (0..100).map(|n| format!("sum(least(greatest({guarded}, 0), {n} + 1))")).collect();
+    let releases: Vec<String> = (0..400).map(|n| format!("r{n} AS (SELECT count(*) AS n FROM a60 WHERE x > {n})")).collect();
+    let steps = chain("SELECT woman_id, birth_year AS x FROM nls.women", "SELECT * FROM {} WHERE x > 1", 61);
+    for sql in [
+        format!("SELECT count(*) FROM (SELECT {} FROM nls.women) q", columns.join(", ")),
+        format!("SELECT {} FROM nls.women", sums.join(", ")),
+        format!("{steps}, {} SELECT n FROM r0", releases.join(", ")),
+        format!("{} SELECT count(*) FROM a1500", chain("SELECT * FROM nls.women", "SELECT * FROM {} WHERE birth_year > 1", 1501)),
+        format!(
+            "{} SELECT count(*) FROM a400",
+            chain("SELECT woman_id, 1 AS n FROM nls.women", "SELECT woman_id, count(*) AS n FROM {} GROUP BY woman_id HAVING count(*) > 0", 401)
+        ),
+    ] {
+        let answer = ours(&veil, &sql).await;
+        assert!(answer.as_ref().is_err_and(|e| e.starts_with("54001")), "{}\n{answer:?}", &sql[..200]);
+    }
+}
+
+/// What is tried in several ways is tried in all of them at each level.
+#[tokio::test(flavor = "multi_thread")]
+async fn subqueries_in_subqueries_have_an_end() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    for (innermost, around, outermost) in [
+        (
+            "SELECT z.woman_id FROM nls.interviews z",
+            "SELECT t#.woman_id FROM nls.interviews t# WHERE t#.woman_id IN ({}) GROUP BY t#.woman_id HAVING count(*) > 1",
+            "SELECT count(*) FROM nls.women w WHERE w.woman_id IN ({})",
+        ),
+        (
+            "SELECT woman_id, year FROM nls.interviews",
+            "SELECT w#.woman_id, w#.year FROM nls.interviews w# WHERE w#.age > (SELECT avg(q#.year) FROM ({}) q# WHERE q#.woman_id = w#.woman_id)",
+            "SELECT count(*) FROM ({}) q",
+        ),
+        (
+            "SELECT woman_id, year FROM nls.interviews",
+            "SELECT w#.woman_id, w#.year FROM nls.interviews w# WHERE w#.age > (SELECT avg(q#.year) FROM ({}) q# WHERE q#.year = w#.age)",
+            "SELECT count(*) FROM ({}) q",
+        ),
+        (
+            "SELECT 1 FROM nls.industries z",
+            "SELECT 1 FROM nls.industries t# WHERE t#.industry_code = (SELECT max(s#.industry_code) FROM nls.industries s# WHERE s#.industry = t#.industry AND EXISTS ({}))",
+            "SELECT count(*) FROM nls.interviews v WHERE EXISTS ({})",
+        ),
+        (
+            "SELECT 1 FROM (VALUES (1)) v(a)",
+            "SELECT 1 FROM (VALUES (1), (2)) t#(a) WHERE t#.a > 0 AND EXISTS ({})",
+            "SELECT count(*) FROM nls.women WHERE EXISTS ({})",
+        ),
+    ] {
+        for levels in [2, 7, 15, 30] {
+            let sql = outermost.replace("{}", &nest(innermost, around, levels));
+            if let Err(refused) = ours(&veil, &sql).await {
+                assert!(refused.starts_with("54001") || refused.starts_with("0A000"), "{sql}\n{refused}");
+            }
+        }
+    }
+}
