@@ -37,14 +37,16 @@ pub(super) struct Answered {
 impl Engine {
     /// What is answered already is recalled. For the rest one debit, in the whole before the first statement runs; then each release in turn, in one snapshot.
     pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, pace: &Pace, tally: &Tally) -> Result<Answered, Error> {
-        // Who wants noise of its own finds nothing by waiting.
-        let turns = async { if self.recalls(asker) { self.turns.wait(plan).await } else { Vec::new() } };
+        let timeout = self.policy.limits.statement_timeout;
+        // Who wants noise of its own finds nothing by waiting. Nor may one role keep others from a question, by asking it behind many slow ones of its own.
+        let turns =
+            async { if self.recalls(asker) { tokio::time::timeout(timeout, self.turns.wait(plan)).await.unwrap_or_default() } else { Vec::new() } };
         let _turns = tokio::select! {
             biased;
             turns = turns => turns,
             () = pace.cancel().cancelled() => return Err(Error::Cancelled),
         };
-        let patience = Instant::now() + self.policy.limits.statement_timeout;
+        let patience = Instant::now() + timeout;
         loop {
             match self.attempt(asker, plan, pace, tally, Instant::now() < patience).await? {
                 Attempt::Answered(answered) => return Ok(answered),

@@ -52,7 +52,8 @@ impl Engine {
             }
             let constants = middles.constants(release, &recalled.released).await?;
             let Some(question) = question(plan, release, &constants) else { continue };
-            match self.ledger.find(&asker.role, question).await.map_err(|e| internal("ledger", &e))? {
+            let taken = recalled.offered.iter().map(|offer| offer.answer).collect();
+            match self.ledger.find_beside(&asker.role, question, taken).await.map_err(|e| internal("ledger", &e))? {
                 Some(Stored::Held(values)) => {
                     recalled.released.recall(plan, release, &values).map_err(|e| internal("release", &e))?;
                     recalled.count += 1;
@@ -79,11 +80,13 @@ impl Engine {
         questions: &[Question],
         tally: &Tally,
     ) -> Result<Option<Charge>, Error> {
+        let is_bought = |release| part.contains(release) || offered.iter().any(|offer| offer.release == release);
         let purchase = Purchase {
             fresh: part.loss(),
             offered: sum(offered),
             answers: offered.iter().map(|offer| offer.answer).collect(),
             fingerprint: Fingerprint::new(part.fingerprint()),
+            bought: Fingerprint::new(part.plan().part(is_bought).fingerprint()),
             questions: questions.to_vec(),
         };
         let loss = purchase.fresh.compose(purchase.offered).unwrap_or(purchase.fresh);

@@ -49,7 +49,10 @@ pub struct Purchase {
     pub offered: Loss,
     /// The role holds these from then on.
     pub answers: Vec<AnswerId>,
+    /// What the charge covers: the part that is made.
     pub fingerprint: Fingerprint,
+    /// What the history says was bought: the same whether it was made before for another role or not.
+    pub bought: Fingerprint,
     /// The questions of the fresh part that nobody else is to answer meanwhile; none where the role wants noise of its own.
     pub questions: Vec<Question>,
 }
@@ -67,13 +70,13 @@ const RELATIVE_BYTES_MAX: i64 = 262_144;
 pub(super) const LEASE: i64 = 15_000_000;
 
 impl Books {
-    /// The most accurate answer that the role holds and that is accurate enough; else one of exactly the question's loss.
-    pub(super) fn find(&mut self, role: &str, question: &Question) -> Result<Option<Stored>, Error> {
+    /// The most accurate answer that the role holds and that is accurate enough; else one of exactly the question's loss, and none of those taken.
+    pub(super) fn find(&mut self, role: &str, question: &Question, taken: &[AnswerId]) -> Result<Option<Stored>, Error> {
         let role = self.role(role)?.id;
-        self.find_for(role, question)
+        self.find_for(role, question, taken)
     }
 
-    fn find_for(&mut self, role: i64, question: &Question) -> Result<Option<Stored>, Error> {
+    fn find_for(&mut self, role: i64, question: &Question, taken: &[AnswerId]) -> Result<Option<Stored>, Error> {
         let Question { digest, family: _, accuracy, loss } = question;
         let least = Value::Real(accuracy * (1.0 - SLACK));
         let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id AND holder.role = $1
@@ -85,9 +88,11 @@ impl Books {
         // Any other loss would tell the role that somebody has asked before.
         let [epsilon, rho, mu_squared, delta] = columns(loss);
         let sql = "SELECT id FROM answer WHERE question = $1 AND accuracy >= $2 AND epsilon IS NOT DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
-                   ORDER BY id DESC LIMIT 1";
-        let found = self.store.query(sql, &[blob(digest), least, epsilon, rho, mu_squared, delta])?;
-        found.first().map(|row| Ok(Stored::Offered(AnswerId(row.int(0)?)))).transpose()
+                   ORDER BY id DESC LIMIT $7";
+        let rows_max = Value::Int(i64::try_from(taken.len()).unwrap_or(i64::MAX).saturating_add(1));
+        let found = self.store.query(sql, &[blob(digest), least, epsilon, rho, mu_squared, delta, rows_max])?;
+        let answers = found.iter().map(|row| row.int(0).map(AnswerId)).collect::<Result<Vec<_>, _>>()?;
+        Ok(answers.into_iter().find(|answer| !taken.contains(answer)).map(Stored::Offered))
     }
 
     /// The newest answer to the question, at whatever loss and for whatever role it was made.
@@ -108,7 +113,8 @@ impl Books {
             return Ok(Ok(()));
         }
         let fingerprint = Fingerprint::new(found.question);
-        let purchase = Purchase { fresh: Loss::ZERO, offered: found.loss, answers: vec![found.answer], fingerprint, questions: Vec::new() };
+        let purchase =
+            Purchase { fresh: Loss::ZERO, offered: found.loss, answers: vec![found.answer], fingerprint, bought: fingerprint, questions: Vec::new() };
         self.purchase(role, &purchase)
     }
 
@@ -155,9 +161,9 @@ impl Books {
     }
 
     /// Whether one of the questions has been answered since it was looked for, or is being answered by another process.
-    pub(super) fn is_awaited(&mut self, role: i64, questions: &[Question], now: i64) -> Result<bool, Error> {
+    pub(super) fn is_awaited(&mut self, role: i64, questions: &[Question], taken: &[AnswerId], now: i64) -> Result<bool, Error> {
         for question in questions {
-            if self.find_for(role, question)?.is_some() {
+            if self.find_for(role, question, taken)?.is_some() {
                 return Ok(true);
             }
         }

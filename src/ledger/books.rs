@@ -70,10 +70,10 @@ impl Books {
     ///
     /// A `Write` transaction is open, so that no other process debits between the reading of the sums and the commit.
     pub(super) fn purchase(&mut self, role: &str, purchase: &Purchase) -> Result<Result<(), DebitError>, Error> {
-        let Purchase { fresh, offered, answers, fingerprint, questions } = purchase;
+        let Purchase { fresh, offered, answers, fingerprint: _, bought, questions } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();
-        if self.is_awaited(account.id, questions, now)? {
+        if self.is_awaited(account.id, questions, answers, now)? {
             return Ok(Err(DebitError::Awaited));
         }
         let (mine, total) = self.standings(account, now)?;
@@ -99,10 +99,10 @@ impl Books {
         }
         if !fresh.is_zero() {
             self.set_spent(self.owner.id, &of_owner)?;
-            self.append(DEBIT, account.id, now, fresh, fingerprint)?;
+            self.append(DEBIT, account.id, now, fresh, bought)?;
         }
         if !offered.is_zero() {
-            self.append(RECEIPT, account.id, now, offered, fingerprint)?;
+            self.append(RECEIPT, account.id, now, offered, bought)?;
         }
         for answer in answers {
             self.hold(account.id, *answer)?;
@@ -239,7 +239,7 @@ impl Books {
         };
         let mut granted = (Fixed::ZERO, Fixed::ZERO);
         for decision in decisions {
-            let counts = decision.int(0)? == id && decision.text(1)? == "grant" && (terms.renew == Renew::Never || decision.int(4)? > since);
+            let counts = decision.int(0)? == id && decision.text(1)? == "grant" && decision.int(4)? > since;
             if counts {
                 let add = |sum: Fixed, at| Ok::<_, Error>(sum.checked_add(decision.fixed(at)?).unwrap_or(sum));
                 granted = (add(granted.0, 2)?, add(granted.1, 3)?);
@@ -353,15 +353,22 @@ fn open_account(store: &mut dyn Store, now: i64, kind: &str, spec: &AccountSpec)
     Ok(Account { id, terms })
 }
 
-/// Where the policy says another renewal than before, the period of now has begun with all that was spent before: a change of words grants nothing.
+/// Where the policy says another renewal than before, the period of now has begun with all that was spent before, and with no grant of a period that has ended: a
+/// change of words grants nothing.
 fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), Error> {
     let Account { id, terms } = account;
     let row = store.query("SELECT renew, start FROM period WHERE account = $1", &[Value::Int(id)])?;
     let row = first(&row)?;
-    if row.text(0)? == terms.renew.name() {
+    let before = [Renew::Never, Renew::Weekly, Renew::Monthly].into_iter().find(|renew| row.text(0).is_ok_and(|name| name == renew.name()));
+    if before == Some(terms.renew) {
         return Ok(());
     }
-    let start = period_start(terms.renew, now).unwrap_or(0).max(row.int(1)?);
+    let last = row.int(1)?;
+    if before.and_then(|renew| period_start(renew, now)).is_some_and(|start| start > last) {
+        let sql = "UPDATE period SET decisions = (SELECT coalesce(max(id), 0) FROM decision) WHERE account = $1";
+        store.query(sql, &[Value::Int(id)])?;
+    }
+    let start = period_start(terms.renew, now).unwrap_or(0).max(last);
     let sql = "UPDATE period SET renew = $1, start = $2 WHERE account = $3";
     store.query(sql, &[text(terms.renew.name()), Value::Int(start), Value::Int(id)])?;
     Ok(())

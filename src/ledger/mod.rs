@@ -163,7 +163,11 @@ impl Ledger {
     /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`] and [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or storage failed; then the
     /// debit may or may not stand, and is not acknowledged.
     pub async fn debit(&self, role: &str, loss: Loss, fingerprint: Fingerprint) -> Result<Charge, DebitError> {
-        self.purchase(role, Purchase { fresh: loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint, questions: Vec::new() }).await
+        self.purchase(
+            role,
+            Purchase { fresh: loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint, bought: fingerprint, questions: Vec::new() },
+        )
+        .await
     }
 
     /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for other roles to the role's alone.
@@ -192,8 +196,17 @@ impl Ledger {
     ///
     /// [`Error`].
     pub async fn find(&self, role: &str, question: Question) -> Result<Option<Stored>, Error> {
+        self.find_beside(role, question, Vec::new()).await
+    }
+
+    /// The same for a purchase that takes these answers already: one that was made for another role is sold once in it, as a new one would be.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn find_beside(&self, role: &str, question: Question, taken: Vec<AnswerId>) -> Result<Option<Stored>, Error> {
         let role = self.known(role)?;
-        self.worker.call(Access::Read, move |books| books.find(&role, &question)).await
+        self.worker.call(Access::Read, move |books| books.find(&role, &question, &taken)).await
     }
 
     /// The newest answer to a question that the owner asked for all roles: what stands in the policy since. For the policy alone; a role that is shown what rests on it

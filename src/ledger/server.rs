@@ -1,8 +1,8 @@
 //! The ledger in PostgreSQL, for many proxies.
 //!
 //! Every transaction that writes first locks the one row of `format`: debits of all proxies are serialised, and each reads what the one before it left. COMMIT
-//! returns when the server has synced (`synchronous_commit = on`; a server without `fsync` is refused). Where its answer is lost, the server is asked by the
-//! transaction's number what became of it; where that is not known, the debit is taken as charged and nothing is answered.
+//! returns when the server has synced (`synchronous_commit = on`; a server without `fsync` is refused). Where its answer is lost, the server is asked what became of the
+//! transaction, by its number and by a mark that it left; where that is not known, the debit is taken as charged and nothing is answered.
 
 mod schema;
 
@@ -43,6 +43,9 @@ pub(super) struct Server {
     session: Option<Session>,
     /// The number of the open transaction, if it may write.
     writing: Option<i64>,
+    /// The question of a claim of our own, never a statement's: each transaction that writes leaves its number there. A server that has taken over from another gives
+    /// numbers anew, so that a number by itself may be somebody else's.
+    mark: String,
 }
 
 impl Server {
@@ -58,7 +61,8 @@ impl Server {
         }
         config.connect_timeout(PATIENCE).keepalives(true).keepalives_idle(Duration::from_secs(30));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut server = Self { runtime, config, session: None, writing: None };
+        let mark = format!("decode('{:032x}{:032x}', 'hex')", rand::random::<u128>(), rand::random::<u128>());
+        let mut server = Self { runtime, config, session: None, writing: None, mark };
         server.reconnect()?;
         server.make_if_missing(absent)?;
         server.raise()?;
@@ -180,7 +184,12 @@ impl Server {
         for _ in 0..ASKED {
             if self.session.is_some() || self.reconnect().is_ok() {
                 match self.script(&format!("SELECT txid_status({transaction})")).ok().flatten().as_deref() {
-                    Some("committed") => return Ok(()),
+                    // Of that number; whether it is ours is told by the mark. A commit after it is answered when a standby that must have it has both.
+                    Some("committed") => match self.script(&self.mark_again(transaction)) {
+                        Ok(Some(_)) => return Ok(()),
+                        Ok(None) => break,
+                        Err(_) => {}
+                    },
                     Some("aborted") => break,
                     // It still runs, or nothing is known of it.
                     Some(_) | None => {}
@@ -190,20 +199,34 @@ impl Server {
         }
         Err(cause)
     }
+
+    /// What is read after the lock is what the last holder left. The last value is the transaction's number, kept with it.
+    fn begin_writing(&self) -> String {
+        let Self { mark, .. } = self;
+        format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT version FROM format FOR UPDATE;
+             INSERT INTO claim (question, holder, until) VALUES ({mark}, substring({mark} FROM 1 FOR 16), txid_current())
+             ON CONFLICT (question) DO UPDATE SET until = excluded.until RETURNING until"
+        )
+    }
+
+    /// Gives the number back where the transaction's mark is there.
+    fn mark_again(&self, transaction: i64) -> String {
+        format!("UPDATE claim SET until = until WHERE question = {} AND until = {transaction} RETURNING until", self.mark)
+    }
 }
 
 impl Store for Server {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
         let sql = match access {
-            Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-            // What is read after the lock is what the last holder left.
-            Access::Write => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT version FROM format FOR UPDATE; SELECT txid_current()",
+            Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned(),
+            Access::Write => self.begin_writing(),
         };
-        let mut begun = if self.session.is_some() { self.script(sql) } else { Err(lost()) };
+        let mut begun = if self.session.is_some() { self.script(&sql) } else { Err(lost()) };
         if begun.is_err() {
             // Nothing has been done yet: a connection that was lost meanwhile is made again. What it had locked ends with it.
             self.reconnect()?;
-            begun = self.script(sql);
+            begun = self.script(&sql);
         }
         self.writing = begun?.and_then(|number| number.parse().ok());
         Ok(())

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 
 use super::{Bounds, Column, Listing, Policy, Privacy, Protection, Scalar, Table};
+use crate::catalog::UserType;
 
 /// Sixty-four hexadecimal digits. Roles, addresses and the limits that bound resources only are left out: they change who is answered, not what.
 pub fn digest(policy: &Policy) -> String {
@@ -19,6 +20,12 @@ pub fn digest(policy: &Policy) -> String {
     tables.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
     for one in tables {
         table(one, &mut text);
+    }
+    // What a label means is told by its place.
+    let mut types: Vec<&UserType> = policy.types.iter().collect();
+    types.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    for UserType { oid: _, schema, name, definition } in types {
+        line(&mut text, format_args!("type {schema:?} {name:?} {definition:?}"));
     }
     Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
         // Writing to a String cannot fail.

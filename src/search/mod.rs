@@ -174,6 +174,7 @@ impl Maker<'_> {
             offered: crate::mechanism::Loss::ZERO,
             answers: Vec::new(),
             fingerprint: Fingerprint::new(part.fingerprint()),
+            bought: Fingerprint::new(part.fingerprint()),
             questions: claimed.clone(),
         };
         let (role, charge) = self.charged(&purchase).await?;

@@ -109,7 +109,28 @@ async fn each_role_pays_for_what_it_sees() {
     assert_eq!(owner(&veil).await, total, "the owner has paid");
     assert_eq!(veil.rows_as(&colleague, WOMEN).await.unwrap(), first);
     assert_eq!((spent().await, owner(&veil).await), (paid, total));
-    assert_eq!(veil.engine.ledger().history("colleague", 10).await.unwrap().len(), 1);
+    let history = async |role| veil.engine.ledger().history(role, 10).await.unwrap();
+    let (of_colleague, of_analyst) = (history("colleague").await, history("analyst").await);
+    assert_eq!(of_colleague.len(), 1);
+    assert_eq!(of_colleague[0].fingerprint, of_analyst[0].fingerprint, "who was first is nobody's to know");
+}
+
+/// The same question twice in one statement is bought twice, whoever asked it before: else two values alike would tell that somebody had.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_sold_once_in_a_statement() {
+    let veil = Veil::demo(with_colleague, None).await;
+    let colleague = Asker { role: "colleague".to_owned(), ..Veil::asker() };
+    let twice = format!("SELECT ({WOMEN}), ({WOMEN})");
+    let sorted = |rows: Vec<String>| {
+        let mut values: Vec<String> = rows[0].split('|').map(str::to_owned).collect();
+        values.sort_unstable();
+        values
+    };
+    let first = sorted(veil.rows_as(&Veil::asker(), &twice).await.unwrap());
+    assert_eq!(sorted(veil.rows_as(&colleague, &twice).await.unwrap()), first, "both of the first role's, each once");
+    let ledger = veil.engine.ledger();
+    let spent = ledger.balance("colleague").await.unwrap().spent;
+    assert_eq!((spent, ledger.balance_owner().await.unwrap().spent), (ledger.balance("analyst").await.unwrap().spent, spent));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,6 +183,28 @@ async fn askers_of_fresh_noise_do_not_wait_for_each_other() {
         session.await.unwrap().unwrap();
     }
     assert_eq!(veil.engine.ledger().history("analyst", 100).await.unwrap().len(), 2);
+}
+
+/// The first is stuck before its statement; the second waits for it as long as a statement may take, and no longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_stuck_keeps_nobody_from_a_question() {
+    let veil = Arc::new(Veil::demo(|yaml| with_colleague(yaml.replace("statement_timeout: 60s", "statement_timeout: 1s")), None).await);
+    veil.client.batch_execute("BEGIN; LOCK TABLE nls.women IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let sessions = ["analyst", "colleague"].map(|role| {
+        let (veil, asker) = (Arc::clone(&veil), Asker { role: role.to_owned(), ..Veil::asker() });
+        tokio::spawn(async move { veil.rows_as(&asker, WOMEN).await })
+    });
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    // The lock's own timeout ends this if the second waits for the first.
+    while veil.direct(waiting).await != ["2"] {
+        assert!(!sessions.iter().any(tokio::task::JoinHandle::is_finished), "one waited for the other");
+        tokio::task::yield_now().await;
+    }
+    veil.client.batch_execute("COMMIT").await.unwrap();
+    for session in sessions {
+        // Answered or not: a second is short where much else runs.
+        let _ = session.await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

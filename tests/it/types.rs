@@ -55,6 +55,20 @@ async fn columns_of_other_types_are_answered() {
     }
 }
 
+/// The same words for other labels are another question: nothing that was answered before is shown for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_that_change_places_make_another_policy() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    let veil = Veil::over(fill, POLICY, Veil::silent()).await;
+    let version = async || veil.proxy(&veil.ledger).await.policy().version.clone();
+    assert_eq!(version().await, veil.engine.policy().version);
+    let rename = |from: &str, to: &str| format!("ALTER TYPE shop.\"State of it\" RENAME VALUE '{from}' TO '{to}'");
+    for (from, to) in [("paid", "neither"), ("open", "paid"), ("neither", "open")] {
+        veil.client.batch_execute(&rename(from, to)).await.unwrap();
+    }
+    assert_ne!(version().await, veil.engine.policy().version);
+}
+
 /// A value as its bytes on the wire.
 #[derive(Debug)]
 struct Raw(Vec<u8>);

@@ -44,6 +44,7 @@ on_both_stores!(
     each_accounting_admits_its_own,
     a_renewed_budget_begins_anew_and_a_lifetime_does_not,
     clocks_and_words_grant_nothing,
+    words_revive_no_grant,
     grants_raise_a_budget_within_the_total,
     frozen_accounts_are_charged_nothing,
     a_question_is_answered_by_one_process_at_a_time,
@@ -214,7 +215,14 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None, "not before it is paid");
     let total = ledger.balance_owner().await.unwrap().spent;
-    let purchase = Purchase { fresh: Loss::ZERO, offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(2), questions: Vec::new() };
+    let purchase = Purchase {
+        fresh: Loss::ZERO,
+        offered: asked.loss,
+        answers: vec![answer],
+        fingerprint: fingerprint(2),
+        bought: fingerprint(2),
+        questions: Vec::new(),
+    };
     let _charge = ledger.purchase("bob", purchase).await.unwrap();
     assert_eq!(ledger.held("bob", answer).await.unwrap(), Some(b"values".to_vec()));
     assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
@@ -269,7 +277,14 @@ async fn relatives_are_of_those_who_paid(url: &str) {
     assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
     assert!(ledger.relatives("bob", family).await.unwrap().is_empty(), "what ann has paid for");
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked[1]).await.unwrap() else { panic!() };
-    let purchase = Purchase { fresh: Loss::ZERO, offered: asked[1].loss, answers: vec![answer], fingerprint: fingerprint(2), questions: Vec::new() };
+    let purchase = Purchase {
+        fresh: Loss::ZERO,
+        offered: asked[1].loss,
+        answers: vec![answer],
+        fingerprint: fingerprint(2),
+        bought: fingerprint(2),
+        questions: Vec::new(),
+    };
     let _charge = ledger.purchase("bob", purchase).await.unwrap();
     assert_eq!(ledger.relatives("bob", family).await.unwrap(), [b"values 1"]);
     drop(ledger);
@@ -283,8 +298,14 @@ async fn an_offer_past_the_budget_is_refused(url: &str) {
     let asked = question(1, 3.0, gaussian(9.0));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    let purchase =
-        Purchase { fresh: gaussian(0.0001), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(1), questions: Vec::new() };
+    let purchase = Purchase {
+        fresh: gaussian(0.0001),
+        offered: asked.loss,
+        answers: vec![answer],
+        fingerprint: fingerprint(1),
+        bought: fingerprint(1),
+        questions: Vec::new(),
+    };
     let refused = ledger.purchase("bob", purchase).await.unwrap_err();
     assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
@@ -451,6 +472,32 @@ async fn grants_raise_a_budget_within_the_total(url: &str) {
     drop(with_clock(&url, 8.0, (1.0, Renew::Weekly), &now).await);
 }
 
+/// A grant belongs to the period that it was made in, whatever the policy says of periods afterwards.
+async fn words_revive_no_grant(url: &str) {
+    let now = Arc::new(AtomicI64::new(MONDAY));
+    let ledger = with_clock(url, 8.0, (1.0, Renew::Weekly), &now).await;
+    assert!(ledger.debit("ann", laplace(0.5), fingerprint(1)).await.is_ok());
+    ledger.decide(grant(4.0)).await.unwrap();
+    // Never to be renewed again within that week: the grant is still there.
+    drop(ledger);
+    let ledger = with_clock(url, 8.0, (1.0, Renew::Never), &now).await;
+    assert_eq!(ledger.balance("ann").await.unwrap().granted.0, Fixed::round_down(4.0));
+    drop(ledger);
+    drop(with_clock(url, 8.0, (1.0, Renew::Weekly), &now).await);
+    now.store(MONDAY + 7 * DAY, Ordering::SeqCst);
+    for renew in [Renew::Weekly, Renew::Never, Renew::Monthly] {
+        let ledger = with_clock(url, 8.0, (1.0, renew), &now).await;
+        assert_eq!(ledger.balance("ann").await.unwrap().granted.0, Fixed::ZERO, "{renew:?}");
+        assert!(is_exhausted(&ledger.debit("ann", laplace(1.25), fingerprint(2)).await), "{renew:?}");
+    }
+    // What is granted where nothing is renewed is for good.
+    let ledger = with_clock(url, 8.0, (1.0, Renew::Never), &now).await;
+    ledger.decide(grant(0.5)).await.unwrap();
+    now.store(MONDAY + 700 * DAY, Ordering::SeqCst);
+    assert!(ledger.debit("ann", laplace(1.0), fingerprint(3)).await.is_ok());
+    assert!(is_exhausted(&ledger.debit("ann", laplace(0.25), fingerprint(4)).await));
+}
+
 async fn frozen_accounts_are_charged_nothing(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let asked = question(1, 0.1, gaussian(0.01));
@@ -480,7 +527,14 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
     let now = Arc::new(AtomicI64::new(MONDAY));
     let ledgers = [with_clock(url, 8.0, (4.0, Renew::Never), &now).await, with_clock(url, 8.0, (4.0, Renew::Never), &now).await];
     let ask = async |ledger: &Ledger, role: &str, asked: Question| {
-        let purchase = Purchase { fresh: asked.loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint: fingerprint(1), questions: vec![asked] };
+        let purchase = Purchase {
+            fresh: asked.loss,
+            offered: Loss::ZERO,
+            answers: Vec::new(),
+            fingerprint: fingerprint(1),
+            bought: fingerprint(1),
+            questions: vec![asked],
+        };
         ledger.purchase(role, purchase).await.map(drop)
     };
     let awaited = |result: &Result<(), DebitError>| matches!(result, Err(DebitError::Awaited));

@@ -53,7 +53,14 @@ async fn child() {
     let ledger = Ledger::on(move || Ok(Box::new(Dying(open_store(&url)?)) as Box<dyn Store>), Clock::system(), owner, &roles).await.unwrap();
     LEFT.store(at.parse().unwrap(), Ordering::SeqCst);
     let asked = question(1, 0.1, gaussian(0.001));
-    let purchase = Purchase { fresh: asked.loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint: fingerprint(1), questions: vec![asked] };
+    let purchase = Purchase {
+        fresh: asked.loss,
+        offered: Loss::ZERO,
+        answers: Vec::new(),
+        fingerprint: fingerprint(1),
+        bought: fingerprint(1),
+        questions: vec![asked],
+    };
     let _charge = ledger.purchase("ann", purchase).await.unwrap();
     println!("\ncharged");
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
