@@ -27,6 +27,7 @@ mod price;
 mod reading;
 mod relation;
 mod rolled;
+mod size;
 pub mod sql;
 mod step;
 mod text;
@@ -253,7 +254,7 @@ impl ReleasePlan {
 /// Plans every release and prices them together.
 ///
 /// # Errors
-/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits.
+/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54000 where the answer would be too large.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
     let mut layouts = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
@@ -264,6 +265,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
     let mut needs = aim::Needs::default();
+    let mut size = size::Size::default();
     let mut aggregates = 0;
     for ((release, cut), layout) in analyzed.releases().iter().zip(analyzed.query().releases()).zip(layouts) {
         let plain = vec![1; layout.coordinates.len()];
@@ -285,6 +287,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         }
         aggregates += release.aggregates.len();
         plan.uncertainties.clone_from(&cut.uncertainties);
+        size.add(&plan, policy)?;
         loss = plan
             .loss()
             .and_then(|own| loss.compose(own))
