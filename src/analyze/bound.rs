@@ -129,7 +129,9 @@ impl Bounds<'_> {
 
     fn rule(&self, value: &Expr, name: &str) -> Result<KeyRule, Refusal> {
         let refused = |_| Refusal::unsupported(format!("{name} of a value of type {}, or of its collation", type_name(&value.data_type)));
-        self.ruled.rule(value).map_err(refused)
+        let ruled = self.ruled.rule(value);
+        self.ruled.effort.within()?;
+        ruled.map_err(refused)
     }
 }
 

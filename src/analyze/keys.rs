@@ -1,5 +1,6 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
+use super::effort::Effort;
 use super::inline;
 use super::interval::MICROS_PER_DAY;
 use super::parts::Listed;
@@ -34,14 +35,20 @@ pub struct Keys<'a> {
     pub null_extended: &'a [ColumnId],
     /// Conjuncts of WHERE, over what [`over_rows`] leaves.
     pub conditions: Vec<&'a Expr>,
+    pub effort: &'a Effort,
 }
 
 impl Keys<'_> {
     /// The rule of one key.
     ///
     /// # Errors
-    /// 0A000 where no rule that the session allows can hold for the key.
+    /// 0A000 where no rule that the session allows can hold for the key; 54001 where listing the values of the statement's keys takes too long.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
+        let ruled = self.ruled(expr);
+        self.effort.within().and(ruled)
+    }
+
+    fn ruled(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
         let expr = &over_rows(expr, self.computed, self.null_extended);
         // Equal values of these types print unlike: a group's key would show one row's spelling, listed or not.
         if matches!(expr.data_type, Type::Interval | Type::Other { .. }) {
@@ -162,6 +169,7 @@ impl Keys<'_> {
                 })
                 .collect();
         }
+        self.effort.spend(assignments.len(), [expr])?;
         let mut domain: Vec<Option<Scalar>> = Vec::new();
         let mut seen = std::collections::HashSet::new();
         for assignment in assignments {
@@ -192,8 +200,26 @@ impl Keys<'_> {
         if info.nullable || self.null_extended.contains(&id) {
             values.push(None);
         }
-        values.retain(|value| self.meets_conditions(id, value));
+        self.retain(id, &mut values)?;
         Some(values)
+    }
+
+    /// Keeps the values that no condition on this column alone excludes.
+    fn retain(&self, id: ColumnId, values: &mut Vec<Option<Scalar>>) -> Option<()> {
+        let about_this = self.about(id);
+        self.effort.spend(values.len(), about_this.iter().copied())?;
+        values.retain(|value| {
+            let assignment = [(id, value.clone())];
+            about_this.iter().all(|c| match evaluate(c, &assignment) {
+                Ok(holds) => holds == Some(Scalar::Bool(true)),
+                Err(NotEvaluable) => true,
+            })
+        });
+        Some(())
+    }
+
+    fn about(&self, id: ColumnId) -> Vec<&Expr> {
+        self.conditions.iter().copied().filter(|c| c.columns() == [id]).collect()
     }
 
     /// The values of a computed column that an outer join may leave out: NULL then, whatever its definition gives for missing rows.
@@ -202,7 +228,7 @@ impl Keys<'_> {
         if !values.contains(&None) {
             values.push(None);
         }
-        values.retain(|value| self.meets_conditions(id, value));
+        self.retain(id, &mut values)?;
         Some(values)
     }
 
@@ -258,39 +284,14 @@ impl Keys<'_> {
         if !day_grained(expr, id) || !range.is_finite() || last - first >= VALUES_MAX as i64 {
             return None;
         }
+        let about_this = self.about(id);
+        self.effort.spend((last - first) as usize, about_this.iter().copied())?;
         let mut days: Vec<Option<Scalar>> =
-            (first..=last).filter(|day| self.day_meets(id, *day)).map(|day| Some(Scalar::Timestamp(day * MICROS_PER_DAY))).collect();
+            (first..=last).filter(|day| day_meets(&about_this, id, *day)).map(|day| Some(Scalar::Timestamp(day * MICROS_PER_DAY))).collect();
         if info.nullable || self.null_extended.contains(&id) {
             days.push(None);
         }
         Some(days)
-    }
-
-    /// An ordering condition holds somewhere in a day if and only if it holds at one of the day's ends; other conditions exclude nothing.
-    fn day_meets(&self, id: ColumnId, day: i64) -> bool {
-        let ordering = |c: &Expr| match &c.node {
-            Node::Call { function: Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual, arguments } => {
-                arguments.iter().all(|a| a.as_column() == Some(id) || a.as_literal().is_some())
-            }
-            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
-                false
-            }
-        };
-        let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
-        self.conditions
-            .iter()
-            .filter(|c| c.columns() == [id] && ordering(c))
-            .all(|c| ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))))
-    }
-
-    /// False only where a condition on this column alone excludes the value.
-    fn meets_conditions(&self, id: ColumnId, value: &Option<Scalar>) -> bool {
-        let assignment = [(id, value.clone())];
-        let about_this = self.conditions.iter().filter(|c| c.columns() == [id]);
-        about_this.map(|c| evaluate(c, &assignment)).all(|result| match result {
-            Ok(holds) => holds == Some(Scalar::Bool(true)),
-            Err(NotEvaluable) => true,
-        })
     }
 
     pub(super) fn may_be_null(&self, expr: &Expr) -> bool {
@@ -352,6 +353,21 @@ pub(super) fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option
         }
     }
     Some(domain)
+}
+
+/// An ordering condition holds somewhere in a day if and only if it holds at one of the day's ends; other conditions exclude nothing.
+fn day_meets(about_this: &[&Expr], id: ColumnId, day: i64) -> bool {
+    let ordering = |c: &Expr| match &c.node {
+        Node::Call { function: Function::Less | Function::LessOrEqual | Function::Greater | Function::GreaterOrEqual, arguments } => {
+            arguments.iter().all(|a| a.as_column() == Some(id) || a.as_literal().is_some())
+        }
+        Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => false,
+    };
+    let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
+    about_this
+        .iter()
+        .filter(|c| ordering(c))
+        .all(|c| ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))))
 }
 
 /// Every mention of the column is inside a field or truncation of a day or longer.

@@ -1,6 +1,7 @@
 //! Stage 3: Query → [`Analyzed`]: labels, lineage, key rules and ranges; refuses what cannot be bounded.
 
 mod bound;
+mod effort;
 pub mod interval;
 mod keys;
 mod label;
@@ -12,7 +13,7 @@ mod size;
 mod step;
 mod tuples;
 
-pub use keys::KeyRule;
+pub use keys::{KeyRule, grouped};
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use range::cast as cast_range;
 pub use tuples::{Axis, Tuples, axes};
@@ -21,6 +22,7 @@ use crate::policy::{Policy, Scalar, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
 use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query, Relation, Release, Spread, TableId};
+use effort::Effort;
 use interval::Interval;
 use range::Ranges;
 use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables, told_by_unit};
@@ -210,13 +212,20 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
     size::check(query.releases())?;
     let mut columns = query.columns().to_vec();
     let mut releases = Vec::new();
+    let effort = Effort::default();
     for release in query.releases() {
-        releases.push(analyze_release(release, policy, wishes, &mut columns)?);
+        releases.push(analyze_release(release, policy, wishes, &mut columns, &effort)?);
     }
     Ok(Analyzed { query, releases, columns })
 }
 
-fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
+fn analyze_release(
+    release: &Release,
+    policy: &Policy,
+    wishes: &Wishes,
+    columns: &mut Vec<ColumnInfo>,
+    effort: &Effort,
+) -> Result<AnalyzedRelease, Refusal> {
     let over_matches = preserved::over_matches(release, policy)?;
     let keeps_public_rows = over_matches.is_some();
     let release = over_matches.as_ref().unwrap_or(release);
@@ -237,7 +246,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
 
     let conditions: Vec<Expr> = always.iter().map(|c| keys::over_rows(c, &computed, &null_extended)).collect();
     let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
-    let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions };
+    let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions, effort };
     let mut keys = Vec::new();
     for key in &release.keys {
         let rule = ruled.rule(&key.expr)?;
@@ -248,6 +257,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
     }
     let grouped = keys::grouped(&release.sets, keys.len());
     let tuples = ruled.tuples(&mut keys, &input);
+    effort.within()?;
     keys::cells(&grouped, &keys, &tuples, policy.limits.groups)?;
 
     let ranges = |extra: Option<&'_ Expr>| -> Vec<Expr> { inlined.iter().cloned().chain(extra.map(|e| inline(e, &computed))).collect() };

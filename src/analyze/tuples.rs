@@ -66,6 +66,10 @@ impl Keys<'_> {
             if listed.iter().any(|id| self.null_extended.contains(id)) {
                 rows.push(vec![None; listed.len()]);
             }
+            let evaluated = members.iter().map(|at| &keys[*at].0).chain(self.conditions.iter().copied());
+            if self.effort.spend(rows.len(), evaluated).is_none() {
+                continue;
+            }
             let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &members, keys)).collect();
             let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else { continue };
             found.push(ordered(members, combined, keys));

@@ -33,6 +33,7 @@ pub use pace::patience;
 pub use service::{Answer, Places, Service};
 
 use admission::Admission;
+use answering::aside;
 use failures::Failures;
 use middles::Middles;
 use pace::Pace;
@@ -178,7 +179,8 @@ impl Engine {
         if let Some(plan) = free().or_else(|| self.plans.find(&asked)) {
             return Ok((plan, balances));
         }
-        let plan = Arc::new(plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms)?);
+        // Long lists of keys take long: other sessions' work goes on meanwhile.
+        let plan = Arc::new(aside(|| plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms))?);
         self.plans.keep(asked, &plan);
         Ok((plan, balances))
     }

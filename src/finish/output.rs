@@ -32,7 +32,14 @@ pub fn value(release: &ReleasePlan, output: &Output, data_type: &Type) -> ast::E
         Output::Part { part, draws, is_array } => part_value(release, *part, draws, *is_array),
         Output::Unlike { part, range, moment } => unlike(first_column(release, *part), *range, *moment),
     };
+    // What the noise of little epsilon adds to a sum may be past its type.
+    let is_sum = !matches!(output, Output::Part { .. } | Output::Truth { .. });
+    let exact = if *data_type == Type::Int8 && is_sum { within(exact, integer(i64::MIN), integer(i64::MAX)) } else { exact };
     sql::cast(exact, data_type)
+}
+
+fn integer(value: i64) -> ast::Expr {
+    sql::number(&value.to_string())
 }
 
 /// The mean, within its range; the middle where nothing seems to be there.

@@ -229,10 +229,18 @@ fn by_rank(weights: &BTreeMap<u64, u128>, candidates: u64, goal: &Goal, first: B
     spans
 }
 
-/// Each candidate's distance from the most frequent one.
+/// Each candidate's distance from the most frequent one; those that no row has, side by side, in one run.
 fn by_frequency(weights: &BTreeMap<u64, u128>, candidates: u64) -> Vec<(u64, Run)> {
     let most = weights.values().copied().max().unwrap_or(0);
-    (0..candidates).map(|at| (at, Run::level(BigUint::from(most - weights.get(&at).copied().unwrap_or(0)), 1))).collect()
+    let mut spans = Vec::with_capacity(2 * weights.len() + 1);
+    let mut next = 0;
+    for (position, weight) in weights {
+        spans.push((next, Run::level(BigUint::from(most), position - next)));
+        spans.push((*position, Run::one(BigUint::from(most - weight))));
+        next = position + 1;
+    }
+    spans.push((next, Run::level(BigUint::from(most), candidates - next)));
+    spans
 }
 
 #[cfg(test)]
@@ -339,5 +347,15 @@ mod tests {
         // The rank 20 of 40, doubled: 2 covers up to 20, 5 from 20 to 80.
         assert_eq!(of(Target::Fraction(500_000)), [40, 40, 20, 20, 20, 0, 40, 40]);
         assert_eq!(of(Target::MostFrequent), [30, 30, 20, 30, 30, 0, 30, 30]);
+    }
+
+    #[test]
+    fn the_most_frequent_of_many_takes_as_many_runs_as_there_are_values() {
+        let weights = BTreeMap::from([(0, 7u128), (40_000, 9), (40_001, 9)]);
+        let spans = by_frequency(&weights, 50_000);
+        assert!(spans.len() <= 7, "{}", spans.len());
+        assert_eq!(spans.iter().map(|(_, run)| run.candidates).sum::<u64>(), 50_000);
+        assert!(spans.windows(2).all(|two| two[0].0 + two[0].1.candidates == two[1].0));
+        assert_eq!(by_frequency(&BTreeMap::new(), 50_000).len(), 1);
     }
 }

@@ -21,11 +21,15 @@ pub const GAIN: f64 = 0.99;
 /// The standard deviations that are wanted of a release's measures; its aggregates are the statement's from `first` on.
 ///
 /// # Errors
-/// 0A000 where an aggregate's error depends on the data and on no count or sum.
+/// 0A000 where an aggregate's error depends on the data and on no count or sum, and where there is none: next to nothing would be spent, and no key shown.
 pub fn wanted(trial: &ReleasePlan, targets: TargetErrors, first: usize) -> Result<Vec<f64>, Refusal> {
     let mut wanted = vec![f64::INFINITY; trial.measures().len()];
     if !trial.parts().is_empty() {
         return Err(unknown());
+    }
+    if wanted.is_empty() {
+        return Err(Refusal::unsupported("pgveil.target_error with a query that shows group keys alone")
+            .hint("Ask for a count beside them, or RESET pgveil.target_error and set pgveil.epsilon instead."));
     }
     for (at, (output, _)) in trial.outputs().iter().enumerate() {
         for measure in measures_of(output) {

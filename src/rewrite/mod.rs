@@ -27,6 +27,7 @@ mod price;
 mod reading;
 mod relation;
 mod rolled;
+mod size;
 pub mod sql;
 mod step;
 mod text;
@@ -267,8 +268,8 @@ fn fits(printed: usize) -> Result<(), Refusal> {
 /// Plans every release and prices them together.
 ///
 /// # Errors
-/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54001 where the statements would grow too large or one row could keep
-/// them too long.
+/// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54000 where the answer would be too large, 54001 where the
+/// statements would grow too large or one row could keep them too long.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
     let mut layouts = Vec::new();
     for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
@@ -279,6 +280,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
     let mut needs = aim::Needs::default();
+    let mut size = size::Size::default();
     let (mut aggregates, mut printed) = (0, 0);
     for ((release, cut), layout) in analyzed.releases().iter().zip(analyzed.query().releases()).zip(layouts) {
         let plain = vec![1; layout.coordinates.len()];
@@ -302,6 +304,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         printed += plan.printed();
         fits(printed)?;
         plan.uncertainties.clone_from(&cut.uncertainties);
+        size.add(&plan, policy)?;
         loss = plan
             .loss()
             .and_then(|own| loss.compose(own))

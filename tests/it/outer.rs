@@ -1,6 +1,10 @@
 //! The analyst's own SQL above the cut: whatever PostgreSQL does with rows, it does with released rows.
 
-use crate::veil::Veil;
+use std::sync::Arc;
+
+use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
+
+use crate::veil::{Silent, Veil};
 
 pub fn rich(yaml: String) -> String {
     yaml.replace("budget: {epsilon: 8, delta: 1e-6}", "budget: {epsilon: 100000, delta: 1e-3}")
@@ -115,4 +119,26 @@ async fn an_aggregate_cannot_take_the_machine() {
         assert!(["54000", "57014"].contains(&refused.sqlstate.as_str()), "{sql}: {refused:?}");
         assert!(veil.ask("SELECT 1").await.is_ok());
     }
+}
+
+/// Every draw is 2^75.
+struct Loud;
+
+impl Sampler for Loud {
+    fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
+        Ok(1 << 75)
+    }
+
+    fn choose(&mut self, exponential: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
+        Silent.choose(exponential, runs)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn noise_takes_no_sum_past_its_type() {
+    let veil = Veil::demo(rich, Some(Arc::new(|| Box::new(Loud)))).await;
+    let value = "LEAST(GREATEST(woman_id * 100000, 0), 2000000000)";
+    let answer = veil.ask(&format!("SELECT sum({value}), sum(DISTINCT {value}), count(*) > 0 FROM nls.women")).await.unwrap();
+    let texts: Vec<&[u8]> = answer.rows[0].iter().flatten().map(|value| &value[..]).collect();
+    assert_eq!(texts, [b"9223372036854775807".as_slice(), b"9223372036854775807", b"t"]);
 }

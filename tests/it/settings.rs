@@ -49,6 +49,11 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     let (sqlstate, message) = planned(&veil, wish(TargetError::Absolute(0.01)), count).await.unwrap_err();
     assert_eq!(sqlstate, "22023", "{message}");
     assert!(message.starts_with("pgveil.target_error needs"), "{message}");
+    // Nothing would be spent on keys that nothing is counted beside, and none would be shown.
+    let (sqlstate, message) = planned(&veil, wish(TargetError::Absolute(10.0)), "SELECT DISTINCT hourly_wage FROM nls.interviews").await.unwrap_err();
+    assert!(sqlstate == "0A000" && message.contains("group keys alone"), "{message}");
+    let listed = planned(&veil, wish(TargetError::Absolute(10.0)), "SELECT DISTINCT race FROM nls.women").await.unwrap();
+    assert_eq!(cost(&listed), 0.0);
 }
 
 /// A list is one error for each aggregate: what may be further off takes less of the vector, so that the whole costs less than the smallest error for all.

@@ -49,3 +49,55 @@ async fn rows_of_nothing_weigh_something() {
     let refusal = veil.ask(&sql).await.unwrap_err().report();
     assert_eq!((refusal.sqlstate.as_str(), refusal.message.as_str()), ("54000", "result is larger than 1000000 rows or 256 MB"));
 }
+
+/// Next to no epsilon buys next to no accuracy, and all the same a number for each group and aggregate.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_many_numbers_are_refused_before_the_charge() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let counts: Vec<String> = (0..100).map(|at| format!("count(*) FILTER (WHERE weeks_worked > {at})")).collect();
+    let medians: Vec<String> = (1..=3).map(|at| format!("percentile_disc(0.{at}) WITHIN GROUP (ORDER BY hourly_wage)")).collect();
+    for aggregates in [counts.join(", "), medians.join(", ")] {
+        let sql = format!("SELECT year, hours_per_week, age, {aggregates} FROM nls.interviews GROUP BY 1, 2, 3");
+        let refusal = veil.ask(&sql).await.unwrap_err().report();
+        assert!(refusal.sqlstate == "54000" && refusal.message.starts_with("the answer would hold "), "{refusal:?}");
+    }
+    // Two halves are as much as the whole.
+    let half = format!("SELECT year, hours_per_week, {} FROM nls.interviews GROUP BY 1, 2", counts.join(", "));
+    assert!(plans(&veil, &half).await.is_ok());
+    let all: Vec<String> = (0..7).map(|at| half.replace("FROM nls.interviews", &format!("FROM nls.interviews WHERE age > {at}"))).collect();
+    assert_eq!(plans(&veil, &all.join(" UNION ALL ")).await.unwrap_err().report().sqlstate, "54000");
+    assert_eq!(veil.spent().await, 0.0);
+}
+
+/// Values of keys are computed of the lists of their columns: in EXPLAIN, too, which is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_that_take_long_to_compute_are_refused() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let counted = |at: usize| {
+        let terms: Vec<String> = (0..12).map(|term| format!("abs(weeks_worked - {term} - {at})")).collect();
+        format!("({} + hours_per_week * {at})", terms.join(" + "))
+    };
+    for call in ["count(DISTINCT X)", "mode() WITHIN GROUP (ORDER BY X)"] {
+        let asked = |times: usize| {
+            let calls: Vec<String> = (1..=times).map(|at| call.replace('X', &counted(at))).collect();
+            format!("SELECT {} FROM nls.interviews", calls.join(", "))
+        };
+        assert!(plans(&veil, &asked(5)).await.is_ok(), "{call}");
+        assert_eq!(plans(&veil, &asked(90)).await.unwrap_err().report().sqlstate, "54001", "{call}");
+    }
+    let keys: Vec<String> = (1..=90).map(counted).collect();
+    assert_eq!(
+        plans(&veil, &format!("SELECT count(*) FROM nls.interviews GROUP BY {}", keys.join(", "))).await.unwrap_err().report().sqlstate,
+        "54001"
+    );
+    let conditions: Vec<String> = (0..60).map(|at| format!("(hours_per_week + weeks_unemployed) % 1000 <> {at}")).collect();
+    let narrowed =
+        format!("SELECT hours_per_week * 100 + weeks_unemployed, count(*) FROM nls.interviews WHERE {} GROUP BY 1", conditions.join(" AND "));
+    assert!(plans(&veil, &narrowed).await.is_ok());
+}
+
+async fn plans(veil: &Veil, sql: &str) -> Result<(), Error> {
+    let statements = parse(sql).unwrap();
+    let [Statement::Query(query)] = statements.as_slice() else { panic!("{sql}") };
+    veil.engine.plan(&Veil::asker(), query).await.map(drop)
+}
