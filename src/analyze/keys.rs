@@ -2,13 +2,14 @@
 
 use super::inline;
 use super::interval::MICROS_PER_DAY;
+use super::met::Met;
 use super::parts::Listed;
 use super::tuples::{Axis, Tuples, axes};
 use crate::catalog::Type;
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::evaluate::{NotEvaluable, evaluate, float_text};
+use crate::resolve::evaluate::{evaluate, float_text};
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
@@ -185,7 +186,8 @@ impl Keys<'_> {
         if info.nullable || self.null_extended.contains(&id) {
             values.push(None);
         }
-        values.retain(|value| self.meets_conditions(id, value));
+        let met = Met::new(id, self.conditions.iter().copied());
+        values.retain(|value| met.by(value));
         Some(values)
     }
 
@@ -195,7 +197,8 @@ impl Keys<'_> {
         if !values.contains(&None) {
             values.push(None);
         }
-        values.retain(|value| self.meets_conditions(id, value));
+        let met = Met::new(id, self.conditions.iter().copied());
+        values.retain(|value| met.by(value));
         Some(values)
     }
 
@@ -274,16 +277,6 @@ impl Keys<'_> {
             .iter()
             .filter(|c| c.columns() == [id] && ordering(c))
             .all(|c| ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))))
-    }
-
-    /// False only where a condition on this column alone excludes the value.
-    fn meets_conditions(&self, id: ColumnId, value: &Option<Scalar>) -> bool {
-        let assignment = [(id, value.clone())];
-        let about_this = self.conditions.iter().filter(|c| c.columns() == [id]);
-        about_this.map(|c| evaluate(c, &assignment)).all(|result| match result {
-            Ok(holds) => holds == Some(Scalar::Bool(true)),
-            Err(NotEvaluable) => true,
-        })
     }
 
     pub(super) fn may_be_null(&self, expr: &Expr) -> bool {
@@ -378,9 +371,10 @@ fn day_grained(expr: &Expr, id: ColumnId) -> bool {
 fn constant_branches(expr: &Expr) -> Option<Vec<Option<Scalar>>> {
     let Node::Case { branches, otherwise } = &expr.node else { return None };
     let mut values: Vec<Option<Scalar>> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
     for result in branches.iter().map(|(_, r)| r).chain(otherwise.as_deref()) {
         let Node::Literal(value) = &result.node else { return None };
-        if !values.contains(value) {
+        if seen.insert(format!("{value:?}")) {
             values.push(value.clone());
         }
     }

@@ -4,6 +4,7 @@ mod bound;
 pub mod interval;
 mod keys;
 mod label;
+mod met;
 mod parts;
 mod preserved;
 mod range;

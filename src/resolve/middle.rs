@@ -31,20 +31,7 @@ pub(super) enum Subqueries {
 impl Resolver<'_> {
     /// Whether a query's rows must be made before the rows that read it: it shows no private row, and is more than a public table filtered and renamed.
     pub(super) fn is_middle(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        Ok(!self.selects_private_rows(query, environment)? && (!is_plain(query) || self.names_middle(query, environment)?))
-    }
-
-    /// FROM names a common table expression that is a middle query.
-    fn names_middle(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        for name in relation_names(query) {
-            if let Some(definition) = environment.find(&name)
-                && definition.opened.is_some()
-                && (definition.recursion != Recursion::None || self.is_middle(&definition.cte.query, &definition.environment)?)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(!self.selects_private_rows(query, environment)? && is_made_first(query, environment))
     }
 
     /// The rows of a derived table as constants.
@@ -252,6 +239,11 @@ impl Resolver<'_> {
         self.public_tables.truncate(public_tables);
         self.scans = scans;
     }
+}
+
+/// Of a query that shows no private row: it is more than a public table filtered and renamed, or names a common table expression that is.
+pub(super) fn is_made_first(query: &ast::Query, environment: &Environment) -> bool {
+    !is_plain(query) || relation_names(query).iter().any(|name| environment.find(name).is_some_and(|definition| definition.is_middle))
 }
 
 /// What constants stand as in a syntax tree: placeholders that no text of a client can spell.

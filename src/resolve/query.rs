@@ -8,6 +8,7 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::contains_aggregate;
 use super::apart::Rows;
+use super::middle::is_made_first;
 use super::outer::unsupported_above;
 use super::probe;
 use super::recursion;
@@ -31,6 +32,8 @@ pub struct Definition {
     /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
     pub recursion: Recursion,
+    /// Whether its rows must be made before the rows that read it. Known once: of a row of definitions each may name the one before it many times.
+    pub is_middle: bool,
     outside: Environment,
 }
 
@@ -57,13 +60,15 @@ impl Environment {
 
     pub(super) fn with(&self, name: String, cte: ast::Cte, rows: Rows, opened: Option<ast::Cte>) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, recursion: Recursion::None, outside })))
+        let is_middle = opened.is_some() && is_made_first(&cte.query, self);
+        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, recursion: Recursion::None, is_middle, outside })))
     }
 
     /// A definition that names itself: as it is seen from within, and after.
     pub(super) fn with_recursive(&self, name: String, cte: ast::Cte, opened: ast::Cte, recursion: Recursion) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition { name, cte, environment, rows: Rows::default(), opened: Some(opened), recursion, outside })))
+        let (rows, opened, is_middle) = (Rows::default(), Some(opened), true);
+        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, recursion, is_middle, outside })))
     }
 
     /// Every definition in scope, innermost first.
