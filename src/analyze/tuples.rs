@@ -1,5 +1,7 @@
 //! Keys of one small public table take the combinations that its rows hold, not every combination of their values.
 
+use std::collections::{HashMap, HashSet};
+
 use super::keys::{KeyRule, Keys, canonical, over_rows};
 use crate::policy::{Protection, Scalar};
 use crate::resolve::evaluate::{NotEvaluable, evaluate};
@@ -40,9 +42,10 @@ impl Tuples {
     fn within(&self, set: &[usize]) -> Self {
         let kept: Vec<usize> = (0..self.keys.len()).filter(|at| set.contains(&self.keys[*at])).collect();
         let mut rows: Vec<Vec<Option<Scalar>>> = Vec::new();
+        let mut seen = HashSet::new();
         for row in &self.rows {
             let row: Vec<Option<Scalar>> = kept.iter().map(|at| row[*at].clone()).collect();
-            if !rows.contains(&row) {
+            if seen.insert(spelled(&row)) {
                 rows.push(row);
             }
         }
@@ -66,11 +69,12 @@ impl Keys<'_> {
             if listed.iter().any(|id| self.null_extended.contains(id)) {
                 rows.push(vec![None; listed.len()]);
             }
-            let evaluated = members.iter().map(|at| &keys[*at].0).chain(self.conditions.iter().copied());
-            if self.effort.spend(rows.len(), evaluated).is_none() {
+            let own = |c: &&Expr| c.relations().is_empty() && c.columns().iter().all(|id| listed.contains(id));
+            let conditions: Vec<&Expr> = self.conditions.iter().copied().filter(own).collect();
+            if self.effort.spend(rows.len(), members.iter().map(|at| &keys[*at].0).chain(conditions.iter().copied())).is_none() {
                 continue;
             }
-            let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &members, keys)).collect();
+            let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &conditions, &members, keys)).collect();
             let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else { continue };
             found.push(ordered(members, combined, keys));
         }
@@ -87,12 +91,12 @@ impl Keys<'_> {
         &self,
         row: &[Option<Scalar>],
         listed: &[ColumnId],
+        conditions: &[&Expr],
         members: &[usize],
         keys: &[(Expr, KeyRule)],
     ) -> Option<Option<Vec<Option<Scalar>>>> {
         let assignment: Vec<(ColumnId, Option<Scalar>)> = listed.iter().copied().zip(row.iter().cloned()).collect();
-        let own = self.conditions.iter().filter(|c| c.relations().is_empty() && c.columns().iter().all(|id| listed.contains(id)));
-        let is_met = own.map(|c| evaluate(c, &assignment)).all(|result| match result {
+        let is_met = conditions.iter().map(|c| evaluate(c, &assignment)).all(|result| match result {
             Ok(holds) => holds == Some(Scalar::Bool(true)),
             Err(NotEvaluable) => true,
         });
@@ -108,24 +112,38 @@ impl Keys<'_> {
     }
 }
 
+/// Tells values and rows apart as their equality does; there may be many, so that they are looked up by it.
+fn spelled<T: std::fmt::Debug + ?Sized>(value: &T) -> String {
+    format!("{value:?}")
+}
+
+/// The place of each listed value.
+fn places(rule: &KeyRule) -> HashMap<String, usize> {
+    let KeyRule::Domain(values) = rule else { return HashMap::new() };
+    let mut places = HashMap::new();
+    for (at, value) in values.iter().enumerate() {
+        places.entry(spelled(value)).or_insert(at);
+    }
+    places
+}
+
 /// Combinations in the order of the keys' lists, of which only what they hold remains.
 fn ordered(members: Vec<usize>, combined: Vec<Vec<Option<Scalar>>>, keys: &mut [(Expr, KeyRule)]) -> Tuples {
+    let places: Vec<HashMap<String, usize>> = members.iter().map(|at| places(&keys[*at].1)).collect();
     let mut ranked: Vec<(Vec<usize>, Vec<Option<Scalar>>)> = Vec::new();
+    let mut seen = HashSet::new();
     for row in combined {
-        let rank = |(at, value): (&usize, &Option<Scalar>)| match &keys[*at].1 {
-            KeyRule::Domain(values) => values.iter().position(|v| v == value).unwrap_or(usize::MAX),
-            KeyRule::Threshold => usize::MAX,
-        };
-        let ranks = members.iter().zip(&row).map(rank).collect();
-        if !ranked.iter().any(|(_, known)| *known == row) {
-            ranked.push((ranks, row));
+        let rank = |(places, value): (&HashMap<String, usize>, &Option<Scalar>)| places.get(&spelled(value)).copied().unwrap_or(usize::MAX);
+        if seen.insert(spelled(&row)) {
+            ranked.push((places.iter().zip(&row).map(rank).collect(), row));
         }
     }
     ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
     let rows: Vec<Vec<Option<Scalar>>> = ranked.into_iter().map(|(_, row)| row).collect();
     for (place, at) in members.iter().enumerate() {
         if let KeyRule::Domain(values) = &mut keys[*at].1 {
-            values.retain(|value| rows.iter().any(|row| row[place] == *value));
+            let held: HashSet<String> = rows.iter().map(|row| spelled(&row[place])).collect();
+            values.retain(|value| held.contains(&spelled(value)));
         }
     }
     Tuples { keys: members, rows }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Failure, start, table};
-use crate::engine::{Asker, constants, describe_plan, plan};
+use crate::engine::{Asker, Share, constants, describe_plan, plan};
 use crate::mechanism::{Fixed, Loss, Standing};
 use crate::parse::{Statement, parse};
 use crate::policy::{Policy, Wishes};
@@ -19,7 +19,7 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
     let search_path = vec![role.clone(), "public".to_owned()];
     let wishes = policy.role(&role).map_or_else(Wishes::default, |r| r.wishes);
     let terms = Terms { epsilon: wishes.epsilon.unwrap_or(terms.epsilon), wishes, ..terms };
-    let asker = Asker { role, wishes, settings: Vec::new(), search_path };
+    let asker = Asker { role, wishes, settings: Vec::new(), search_path, share: Share::default() };
     let refused = |refusal| {
         table::print_refusal(&refusal, sql);
         Failure::Shown

@@ -68,6 +68,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::engine::Share;
 
     fn column(name: &str, type_oid: u32) -> ColumnDescription {
         ColumnDescription { name: name.to_owned(), type_oid, type_size: -1, type_modifier: -1 }
@@ -76,8 +77,8 @@ mod tests {
     #[test]
     fn tables_look_like_psql() {
         let row = |race: &'static str, count: Option<&'static str>| vec![Some(Bytes::from(race)), count.map(Bytes::from)];
-        let answer =
-            Answer { columns: vec![column("race", 25), column("n", 20)], rows: vec![row("white", Some("12")), row("x", None)], notices: vec![] };
+        let rows = vec![row("white", Some("12")), row("x", None)];
+        let answer = Answer { columns: vec![column("race", 25), column("n", 20)], rows, notices: vec![], held: Share::default().begin() };
         assert_eq!(aligned(&answer), [" race  | n  ", "-------+----", " white | 12", " x     |", "(2 rows)"]);
     }
 

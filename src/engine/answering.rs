@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 
 use super::failures::Place;
+use super::lane::aside;
 use super::middles::Middles;
 use super::pace::Pace;
 use super::record::Tally;
@@ -164,14 +165,6 @@ impl Engine {
                     .detail("Each visible failure can tell a little of the data, so they are counted and limited. Ask the data owner."),
             )
         })
-    }
-}
-
-/// Runs what may take long without a pause, as choosing among many candidates does: on a runtime of several threads the others' work moves on to another one first.
-pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::current().runtime_flavor() {
-        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        _ => work(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Statements about the catalogs: free, and answered by the shadow alone. They leave the road before it is resolved.
 
-use super::{Answer, Argument, Asker, Description, Engine, Format, shadow_error};
+use super::{Answer, Argument, Asker, Description, Engine, Format, Weighed, shadow_error};
 use crate::error::Error;
 use crate::parse::{Query, with_room};
 use crate::resolve::catalogs::{Facts, catalogs};
@@ -26,8 +26,8 @@ impl Engine {
     ) -> Result<Answer, Error> {
         let columns = self.describe_catalogs(asker, statement, parameters).await?;
         let bound = self.bound(asker, statement, parameters, arguments).await?;
-        let rows = self.shadow.run_catalogs(asker, &bound.to_sql(), &columns, formats).await.map_err(shadow_error)?;
-        Ok(Answer { columns: columns.columns, rows, notices: Vec::new() })
+        let Weighed { rows, held } = self.shadow.run_catalogs(asker, &bound.to_sql(), &columns, formats).await.map_err(shadow_error)?;
+        Ok(Answer { columns: columns.columns, rows, notices: Vec::new(), held })
     }
 }
 

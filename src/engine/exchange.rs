@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Argument, Asker, Description, Engine, Format, Meter, Places, Service};
+use super::{Answer, Argument, Asker, Description, Engine, Format, Lane, Meter, Places, Service};
 use crate::error::Error;
 use crate::parse::Query;
 use crate::policy::{Certificate, Secret, Wishes};
@@ -83,6 +83,10 @@ impl Service for Exchange {
 
     fn meter(&self) -> Arc<Meter> {
         self.current().meter()
+    }
+
+    fn lane(&self) -> Arc<Lane> {
+        self.current().lane()
     }
 
     async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {

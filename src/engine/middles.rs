@@ -7,7 +7,7 @@ use crate::finish;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::Released;
 use crate::rewrite::Plan;
-use crate::shadow::{Asker, ColumnDescription, Description, Format};
+use crate::shadow::{Asker, ColumnDescription, Description, Format, Weighed};
 
 /// A column of a middle query's rows, as PostgreSQL prints it under fixed settings.
 pub(super) type Column = Vec<Option<String>>;
@@ -48,7 +48,8 @@ impl<'a> Middles<'a> {
         let types = &self.plan.middles()[number].columns;
         let column = |data_type| ColumnDescription { name: String::new(), type_oid: oid_of(data_type), type_size: 0, type_modifier: -1 };
         let expected = Description { parameters: Vec::new(), columns: types.iter().map(column).collect() };
-        let rows = self.engine.shadow.run(&self.asker, &statement, &expected, &[Format::Text]).await.map_err(shadow_error)?;
+        let Weighed { rows, held: _held } =
+            self.engine.shadow.run(&self.asker, &statement, &expected, &[Format::Text]).await.map_err(shadow_error)?;
         if rows.len() > rows_max as usize {
             let message = format!("a subquery over private rows gives more than {rows_max} rows");
             return Err(Error::Shadow(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message).hint("Add a LIMIT to the subquery.")));

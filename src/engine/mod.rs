@@ -6,6 +6,7 @@ mod catalogs;
 mod exchange;
 mod explain;
 mod failures;
+mod lane;
 mod meter;
 mod middles;
 mod notice;
@@ -19,22 +20,24 @@ mod summed;
 mod turns;
 mod views;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
+pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, Held, Share, Stock};
 pub use exchange::Exchange;
+pub use lane::{Lane, Size, Turn};
 pub use meter::Meter;
 pub use notice::describe as describe_plan;
 pub use pace::patience;
 pub use service::{Answer, Places, Service};
 
 use admission::Admission;
-use answering::aside;
 use failures::Failures;
+use lane::aside;
 use middles::Middles;
 use pace::Pace;
 use plans::{Asked, Plans};
@@ -52,7 +55,7 @@ use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Wishes};
 use crate::refusal::Refusal;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
-use crate::shadow::{Shadow, ShadowError};
+use crate::shadow::{Shadow, ShadowError, Weighed};
 
 /// Makes the noise source of one release.
 pub type MakeSampler = Arc<dyn Fn() -> Box<dyn Sampler + Send> + Send + Sync>;
@@ -67,6 +70,7 @@ pub struct Engine {
     failures: Arc<Failures>,
     turns: Arc<Turns>,
     meter: Arc<Meter>,
+    lane: Arc<Lane>,
     plans: Plans,
     admission: Admission,
     server_version: String,
@@ -85,13 +89,21 @@ pub fn plan(query: &Query, policy: &Policy, search_path: &[String], constants: &
     })
 }
 
+/// A statement at the start of its road.
+enum Opened {
+    /// About the catalogs: what the shadow is asked.
+    Catalogs(Query),
+    /// As PostgreSQL types it.
+    Question(Query, Description),
+}
+
 impl Engine {
     /// Noise comes from the operating system's CSPRNG.
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
-        let (failures, turns, meter) = Default::default();
+        let (failures, turns, meter, lane) = Default::default();
         let (plans, admission) = Default::default();
-        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, plans, admission, server_version, database }
+        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, lane, plans, admission, server_version, database }
     }
 
     /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
@@ -100,7 +112,8 @@ impl Engine {
     /// Both policies have one `limits.failures`.
     pub fn succeeding(self, before: &Self) -> Self {
         assert_eq!(self.policy.limits.failures, before.policy.limits.failures, "places are counted against one limit");
-        Self { failures: Arc::clone(&before.failures), turns: Arc::clone(&before.turns), meter: Arc::clone(&before.meter), ..self }
+        let Self { failures, turns, meter, lane, .. } = before;
+        Self { failures: Arc::clone(failures), turns: Arc::clone(turns), meter: Arc::clone(meter), lane: Arc::clone(lane), ..self }
     }
 
     /// The same, over a policy that rests on what searches found: each role pays for these before its first question.
@@ -179,8 +192,10 @@ impl Engine {
         if let Some(plan) = free().or_else(|| self.plans.find(&asked)) {
             return Ok((plan, balances));
         }
-        // Long lists of keys take long: other sessions' work goes on meanwhile.
-        let plan = Arc::new(aside(|| plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms))?);
+        let turn = self.lane.turn(&asker.role, Size::of(query)).await;
+        // Also a short text may be dear to plan: the others' work does not wait on this thread for it.
+        let planned = aside(|| turn.work(|| plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms)));
+        let plan = Arc::new(planned?);
         self.plans.keep(asked, &plan);
         Ok((plan, balances))
     }
@@ -209,20 +224,42 @@ impl Engine {
             return Ok(query.clone());
         }
         let texts = self.shadow.normalize_arguments(asker, parameters, arguments).await.map_err(shadow_error)?;
+        let bytes: usize = texts.iter().flatten().map(String::len).sum();
         let bound =
             parameters.iter().zip(texts).map(|(oid, text)| Ok(Bound { data_type: parameter_type(*oid)?, text })).collect::<Result<Vec<_>, _>>();
-        query.bind(&bound.map_err(Error::Parse)?).map_err(Error::Parse)
+        let bound = bound.map_err(Error::Parse)?;
+        let turn = self.lane.turn(&asker.role, Size::of(query).max(Size::of_bytes(bytes))).await;
+        turn.work(|| query.bind(&bound)).map_err(Error::Parse)
+    }
+
+    /// Tells statements about the catalogs from questions, which PostgreSQL reads once.
+    async fn opened(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Opened, Error> {
+        let size = Size::of(query);
+        let opening = self.lane.turn(&asker.role, size).await;
+        let query = opening.work(|| {
+            let query = query.within(&self.database);
+            let statement = self.catalogs(asker, &query)?;
+            let sql = query.to_sql();
+            Ok::<_, Error>((query, sql, statement))
+        });
+        let (query, sql) = match query? {
+            (_, _, Some(statement)) => return Ok(Opened::Catalogs(statement)),
+            (query, sql, None) => (query, sql),
+        };
+        match self.shadow.describe(asker, &sql, parameters).await {
+            Ok(description) => Ok(Opened::Question(query, description)),
+            Err(error) => Err(self.lane.turn(&asker.role, size).await.work(|| described(&query, error))),
+        }
     }
 
     async fn described(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {
-        let query = &query.within(&self.database);
-        if let Some(statement) = self.catalogs(asker, query)? {
-            return self.describe_catalogs(asker, &statement, parameters).await;
-        }
-        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
+        let (query, description) = match self.opened(asker, query, parameters).await? {
+            Opened::Catalogs(statement) => return self.describe_catalogs(asker, &statement, parameters).await,
+            Opened::Question(query, description) => (query, description),
+        };
         if !query.has_parameters() {
             // What cannot be answered is refused at Parse already.
-            self.plan_or_preview(asker, query).await?;
+            self.plan_or_preview(asker, &query).await?;
         }
         Ok(description)
     }
@@ -235,25 +272,36 @@ impl Engine {
         pace: &Pace,
         tally: &Tally,
     ) -> Result<(Answer, Verdict), Error> {
-        let query = &query.within(&self.database);
-        if let Some(statement) = self.catalogs(asker, query)? {
-            return tokio::select! {
-                answer = self.answer_catalogs(asker, &statement, parameters, arguments, formats) => answer.map(|answer| (answer, Verdict::Answered)),
-                () = pace.asked().cancelled() => Err(Error::Cancelled),
-            };
-        }
         let mut laps = self.meter.laps();
-        let description = self.shadow.describe(asker, &query.to_sql(), parameters).await.map_err(|e| described(query, e))?;
-        let bound = self.bound(asker, query, parameters, arguments).await?;
-        let (plan, is_preview) = self.plan_or_preview(asker, &bound).await?;
-        self.check_shape(asker, &plan, &description).await?;
+        let planning = async {
+            let (query, description) = match self.opened(asker, query, parameters).await? {
+                Opened::Catalogs(statement) => {
+                    let answer = self.answer_catalogs(asker, &statement, parameters, arguments, formats).await?;
+                    return Ok(ControlFlow::Break((answer, Verdict::Answered)));
+                }
+                Opened::Question(query, description) => (query, description),
+            };
+            let bound = self.bound(asker, &query, parameters, arguments).await?;
+            let (plan, is_preview) = self.plan_or_preview(asker, &bound).await?;
+            self.check_shape(asker, &plan, &description).await?;
+            Ok(ControlFlow::Continue((query, description, plan, is_preview)))
+        };
+        // Nothing is charged yet, and no private row read.
+        let planned: ControlFlow<_, _> = tokio::select! {
+            planned = planning => planned?,
+            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+        };
+        let (query, description, plan, is_preview) = match planned {
+            ControlFlow::Break(answered) => return Ok(answered),
+            ControlFlow::Continue(planned) => planned,
+        };
         laps.lap("plan");
         let answered = pace.run(self.answered(asker, &plan, pace, tally)).await?;
         laps.lap("release");
         let views = self.views(asker, &plan).await?;
-        let statement = finish::finish(&plan, &answered.released, &views).map_err(Error::Rewrite)?;
-        let rows = tokio::select! {
-            rows = self.shadow.run(asker, &statement, &description, formats) => rows.map_err(shadow_error)?,
+        let statement = aside(|| finish::finish(&plan, &answered.released, &views)).map_err(Error::Rewrite)?;
+        let Weighed { rows, held } = tokio::select! {
+            weighed = self.shadow.run(asker, &statement, &description, formats) => weighed.map_err(shadow_error)?,
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
         };
         laps.lap("finish");
@@ -263,21 +311,22 @@ impl Engine {
             notices.extend(notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy));
         }
         if asker.wishes.notices != Notices::Off {
-            notices.extend(notice::of_clock(&plan, query, &self.policy));
+            notices.extend(notice::of_clock(&plan, &query, &self.policy));
         }
         notices.extend(is_preview.then(preview::notice));
         let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() { Verdict::Reused } else { Verdict::Answered };
-        Ok((Answer { columns: description.columns, rows, notices }, verdict))
+        Ok((Answer { columns: description.columns, rows, notices, held }, verdict))
     }
 
     async fn explained(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
-        let query = &query.within(&self.database);
-        if let Some(statement) = self.catalogs(asker, query)? {
-            self.describe_catalogs(asker, &statement, &[]).await?;
-            return Ok(catalogs::explain(json));
-        }
-        self.shadow.describe(asker, &query.to_sql(), &[]).await.map_err(|e| described(query, e))?;
-        let (plan, balances) = self.plan(asker, query).await?;
+        let query = match self.opened(asker, query, &[]).await? {
+            Opened::Catalogs(statement) => {
+                self.describe_catalogs(asker, &statement, &[]).await?;
+                return Ok(catalogs::explain(json));
+            }
+            Opened::Question(query, _) => query,
+        };
+        let (plan, balances) = self.plan(asker, &query).await?;
         let recalled = self.recall(asker, &plan, &mut Middles::new(self, asker, &plan)).await?;
         let told = if json { explain::json } else { explain::text };
         Ok(told(&plan, &asker.wishes, &explain::Due::of(&plan, recalled), &balances.role, &self.policy))
@@ -320,6 +369,10 @@ impl Service for Engine {
 
     fn meter(&self) -> Arc<Meter> {
         Arc::clone(&self.meter)
+    }
+
+    fn lane(&self) -> Arc<Lane> {
+        Arc::clone(&self.lane)
     }
 
     async fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> Result<Description, Error> {

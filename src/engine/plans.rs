@@ -9,8 +9,10 @@ use crate::rewrite::{Plan, Terms};
 
 /// Most plans kept.
 const KEPT: usize = 32;
-/// Longest statements of a plan that is kept, in bytes.
+/// Longest question and statements of a plan that is kept, in bytes.
 const BYTES_MAX: usize = 200_000;
+/// The same of all that are kept: each byte may stand for a hundred of a tree.
+const BYTES_ALL_MAX: usize = 1_000_000;
 
 /// Everything that [`super::plan`] reads, but for the policy, which an engine has one of. No row of any table is among it.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,18 +31,26 @@ impl Asked {
     }
 }
 
+#[derive(Debug)]
+struct Kept {
+    asked: Asked,
+    plan: Arc<Plan>,
+    bytes: usize,
+}
+
 /// The latest first.
 #[derive(Debug, Default)]
-pub(super) struct Plans(Mutex<VecDeque<(Asked, Arc<Plan>)>>);
+pub(super) struct Plans(Mutex<VecDeque<Kept>>);
 
 impl Plans {
     pub(super) fn find(&self, asked: &Asked) -> Option<Arc<Plan>> {
         let plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.iter().find(|(known, _)| known == asked).map(|(_, plan)| Arc::clone(plan))
+        plans.iter().find(|kept| kept.asked == *asked).map(|kept| Arc::clone(&kept.plan))
     }
 
     pub(super) fn keep(&self, asked: Asked, plan: &Arc<Plan>) {
-        let bytes: usize = plan.releases().iter().flat_map(|release| release.statements()).map(str::len).sum();
+        let Some(question) = asked.query.printed_within(BYTES_MAX) else { return };
+        let bytes = question.len() + plan.releases().iter().flat_map(|release| release.statements()).map(str::len).sum::<usize>();
         if bytes > BYTES_MAX {
             return;
         }
@@ -48,8 +58,10 @@ impl Plans {
         let accounts = if plan.loss().is_zero() { Vec::new() } else { asked.terms.accounts };
         let asked = Asked { terms: Terms { accounts, ..asked.terms }, ..asked };
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.retain(|(known, _)| *known != asked);
-        plans.truncate(KEPT - 1);
-        plans.push_front((asked, Arc::clone(plan)));
+        plans.retain(|kept| kept.asked != asked);
+        plans.push_front(Kept { asked, plan: Arc::clone(plan), bytes });
+        while plans.len() > KEPT || plans.iter().map(|kept| kept.bytes).sum::<usize>() > BYTES_ALL_MAX {
+            plans.pop_back();
+        }
     }
 }

@@ -7,21 +7,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::Meter;
+use super::{Lane, Meter};
 use crate::error::Error;
 use crate::parse::Query;
 use crate::policy::{Certificate, Secret, Wishes};
 use crate::refusal::Refusal;
-use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
+use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, Held};
 
 /// An answered query: only released and public values.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Answer {
     pub columns: Vec<ColumnDescription>,
     /// Row major; each value in the format that was asked for its column.
     pub rows: Vec<Vec<Option<Bytes>>>,
     /// Sent to the client as NOTICE, before the rows.
     pub notices: Vec<String>,
+    /// The rows' weight in the asker's stock.
+    pub held: Held,
 }
 
 /// How many connections may be held at a time.
@@ -51,6 +53,8 @@ pub trait Service: Send + Sync + 'static {
     fn quantum(&self) -> Option<Duration>;
     /// Where the operator's counts are kept.
     fn meter(&self) -> Arc<Meter>;
+    /// Where large statements take turns.
+    fn lane(&self) -> Arc<Lane>;
     /// Parameter and column types; `parameters` holds type OIDs the client declared (0 or missing: to be inferred).
     fn describe(&self, asker: &Asker, query: &Query, parameters: &[u32]) -> impl Future<Output = Result<Description, Error>> + Send;
     /// Plans, charges, runs and releases. `formats`: none (all text), one for all, or one a column. `parameters` are the OIDs `describe` returned.

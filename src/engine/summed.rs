@@ -1,6 +1,6 @@
 //! Coarser questions answered by sums of a finer answer that the role has paid for: when that serves, and what is said of it.
 
-use super::answering::aside;
+use super::lane::aside;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::policy::{Policy, Reuse, RoleReuse};

@@ -52,7 +52,7 @@ impl Query {
             _ => None,
         };
         let whole = column.map_or_else(|| format!("SELECT {expr}"), |alias| format!("SELECT {expr} AS {alias}"));
-        if !locks.is_empty() || !pipe_operators.is_empty() || self.to_sql() != whole {
+        if !locks.is_empty() || !pipe_operators.is_empty() || self.printed_within(whole.len()).is_none_or(|printed| printed != whole) {
             return None;
         }
         if !matches!(name.to_string().to_ascii_lowercase().as_str(), "set_config" | "pg_catalog.set_config") {

@@ -92,6 +92,22 @@ impl Query {
     pub fn to_sql(&self) -> String {
         self.0.to_string()
     }
+
+    /// The same, where it takes so many bytes at most; no more of it is printed.
+    pub fn printed_within(&self, bytes_max: usize) -> Option<String> {
+        struct Bounded(String, usize);
+        impl std::fmt::Write for Bounded {
+            fn write_str(&mut self, text: &str) -> std::fmt::Result {
+                let fits = self.0.len() + text.len() <= self.1;
+                if fits {
+                    self.0.push_str(text);
+                }
+                if fits { Ok(()) } else { Err(std::fmt::Error) }
+            }
+        }
+        let mut bounded = Bounded(String::new(), bytes_max);
+        std::fmt::write(&mut bounded, format_args!("{}", self.0)).is_ok().then_some(bounded.0)
+    }
 }
 
 fn not_reproducible() -> Refusal {

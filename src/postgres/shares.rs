@@ -18,6 +18,11 @@ impl Shares {
         Self { each: (size - size / 4).max(1), by_role: Mutex::default() }
     }
 
+    /// What each role may use at a time.
+    pub fn each(&self) -> usize {
+        self.each
+    }
+
     /// Waits until the role uses less than its share. `None` only where the pool is gone.
     pub async fn take(&self, role: &str) -> Option<OwnedSemaphorePermit> {
         let places = {

@@ -229,9 +229,8 @@ fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> V
             (cell, values)
         })
         .collect();
-    let mut others: Vec<Group> = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
-    sort(&mut others, release);
-    groups.extend(others);
+    let others = found.into_iter().filter(|(key, _)| !is_listed(release, key)).collect();
+    groups.extend(sorted(others, release.keys(), release.key_columns() - release.keys().len()));
     groups
 }
 
@@ -297,23 +296,95 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
     cells
 }
 
-/// By grouping set and key, so that the order says nothing of the data: listed values in their order, numbers by value, texts by their bytes, NULL last.
-fn sort(groups: &mut [Group], release: &ReleasePlan) {
-    let numbered = release.key_columns() - release.keys().len();
-    let rank = |text: &Option<String>, (data_type, rule): &(Type, KeyRule)| -> (u8, f64, String) {
-        let Some(text) = text else { return (1, 0.0, String::new()) };
-        if let KeyRule::Domain(values) = rule {
-            let at = values.iter().position(|v: &Option<Scalar>| v.as_ref().is_some_and(|v| key_text(v, data_type) == *text));
-            return (0, at.unwrap_or(usize::MAX) as f64, String::new());
-        }
-        match data_type {
-            Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 => (0, text.parse().unwrap_or(f64::MAX), text.clone()),
-            _ => (0, 0.0, text.clone()),
-        }
-    };
+/// Where a key's value stands among its key's: listed ones by their place, numbers by value, texts by their bytes, NULL last.
+type Rank<'a> = (u8, i64, &'a str);
+
+/// By grouping set and key, so that the order says nothing of the data. Each rank is found once and by a map: many groups beside a long list are no more than both.
+fn sorted(groups: Vec<Group>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<Group> {
+    let places: Vec<HashMap<String, i64>> = keys.iter().map(places).collect();
     let number = |key: &Key| key.iter().take(numbered).flatten().next().and_then(|text| text.parse::<usize>().ok());
-    groups.sort_by(|(a, _), (b, _)| {
-        let ranks = |key: &Key| key.iter().skip(numbered).zip(release.keys()).map(|(text, key)| rank(text, key)).collect::<Vec<_>>();
-        number(a).cmp(&number(b)).then_with(|| ranks(a).partial_cmp(&ranks(b)).unwrap_or(std::cmp::Ordering::Equal))
-    });
+    let mut ranks: Vec<(Option<usize>, Vec<Rank<'_>>)> = Vec::with_capacity(groups.len());
+    for (key, _) in &groups {
+        let texts = key.iter().skip(numbered).zip(keys).zip(&places);
+        ranks.push((number(key), texts.map(|((text, key), places)| rank(text.as_deref(), key, places)).collect()));
+    }
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by(|a, b| ranks[*a].cmp(&ranks[*b]));
+    drop(ranks);
+    let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| groups[at].take()).collect()
+}
+
+fn rank<'k>(text: Option<&'k str>, (data_type, rule): &(Type, KeyRule), places: &HashMap<String, i64>) -> Rank<'k> {
+    let Some(text) = text else { return (1, 0, "") };
+    match (rule, data_type) {
+        (KeyRule::Domain(_), _) => (0, places.get(text).copied().unwrap_or(i64::MAX), ""),
+        (KeyRule::Threshold, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8) => {
+            (0, in_total_order(text.parse().unwrap_or(f64::MAX)), text)
+        }
+        (KeyRule::Threshold, _) => (0, 0, text),
+    }
+}
+
+/// The place of each listed value, by its text.
+fn places((data_type, rule): &(Type, KeyRule)) -> HashMap<String, i64> {
+    let mut places = HashMap::new();
+    if let KeyRule::Domain(values) = rule {
+        for (at, value) in (0..).zip(values) {
+            if let Some(value) = value {
+                places.entry(key_text(value, data_type)).or_insert(at);
+            }
+        }
+    }
+    places
+}
+
+/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not beside each of them, which is no order.
+fn in_total_order(value: f64) -> i64 {
+    let bits = value.to_bits().cast_signed();
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(key: &[&str]) -> Group {
+        let text = |text: &&str| (*text != "NULL").then(|| (*text).to_owned());
+        (key.iter().map(text).collect(), Zeroizing::new(Vec::new()))
+    }
+
+    fn order(keys: &[(Type, KeyRule)], numbered: usize, groups: &[&[&str]]) -> Vec<String> {
+        let shown = |(key, _): &Group| key.iter().map(|text| text.clone().unwrap_or("NULL".to_owned())).collect::<Vec<_>>().join(" ");
+        sorted(groups.iter().map(|key| group(key)).collect(), keys, numbered).iter().map(shown).collect()
+    }
+
+    /// Also NaN has its place, wherever it comes: else the order of the others would depend on it.
+    #[test]
+    fn groups_are_ordered_by_set_and_value() {
+        let listed = KeyRule::Domain(["b", "a"].map(|text| Some(Scalar::Text(text.to_owned()))).into());
+        let keys = [(Type::Text, listed), (Type::Float8, KeyRule::Threshold)];
+        let wanted = ["0 b -2.5", "0 b NULL", "0 a 2", "0 a 10", "0 a Infinity", "0 a NaN", "0 a NULL", "1 NULL -1", "2 b NULL", "10 a NULL"];
+        let mut groups: Vec<Vec<&str>> = wanted.iter().map(|key| key.split(' ').collect()).collect();
+        for _ in 0..groups.len() {
+            groups.rotate_left(1);
+            let turned: Vec<&[&str]> = groups.iter().map(Vec::as_slice).collect();
+            assert_eq!(order(&keys, 1, &turned), wanted);
+            let backwards: Vec<&[&str]> = groups.iter().rev().map(Vec::as_slice).collect();
+            assert_eq!(order(&keys, 1, &backwards), wanted);
+        }
+        let texts: [&[&str]; 4] = [&["b"], &["a"], &["B"], &["NULL"]];
+        assert_eq!(order(&[(Type::Text, KeyRule::Threshold)], 0, &texts), ["B", "a", "b", "NULL"]);
+    }
+
+    /// As many groups as listed values: work by their product would not end.
+    #[test]
+    fn many_groups_beside_a_long_list_are_sorted() {
+        let values = (0..50_000_i64).rev().map(|n| Some(Scalar::Int(n))).collect();
+        let keys = [(Type::Int4, KeyRule::Domain(values)), (Type::Int4, KeyRule::Threshold)];
+        let groups = (0..50_000).map(|n| group(&[&(n * 7_919 % 50_000).to_string(), &n.to_string()])).collect();
+        let sorted = sorted(groups, &keys, 0);
+        let first: Vec<&str> = sorted.iter().filter_map(|(key, _)| key[0].as_deref()).collect();
+        assert!(first.iter().map(|text| text.parse::<i64>().unwrap()).eq((0..50_000).rev()));
+    }
 }

@@ -42,11 +42,32 @@ pub fn evaluate(expr: &Expr, assignment: &[(ColumnId, Value)]) -> Result<Value, 
             }
             otherwise.as_ref().map_or(Ok(None), |e| evaluate(e, assignment))
         }
+        Node::Call { function: Function::In, arguments } => is_in(arguments, assignment),
         Node::Call { function, arguments } => {
             let values = arguments.iter().map(|a| evaluate(a, assignment)).collect::<Result<Vec<_>, _>>()?;
             call(*function, &values, &expr.data_type)
         }
     }
+}
+
+/// `subject IN (item, …)`; a long list is not copied for each subject.
+fn is_in(arguments: &[Expr], assignment: &[(ColumnId, Value)]) -> Result<Value, NotEvaluable> {
+    let [subject, items @ ..] = arguments else { return Err(NotEvaluable) };
+    let subject = evaluate(subject, assignment)?;
+    let others = items.iter().filter(|item| !matches!(item.node, Node::Literal(_)));
+    let made = others.map(|item| evaluate(item, assignment)).collect::<Result<Vec<_>, _>>()?;
+    let Some(subject) = subject else { return Ok(None) };
+    let mut made = made.iter();
+    let mut unknown = false;
+    for item in items {
+        let item = if let Node::Literal(value) = &item.node { value.as_ref() } else { made.next().and_then(Option::as_ref) };
+        match item {
+            Some(item) if compare(&subject, item, true)?.is_eq() => return Ok(Some(Scalar::Bool(true))),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    Ok((!unknown).then_some(Scalar::Bool(false)))
 }
 
 /// The expression as a constant where it reads no column and its value is certain. Numerics and floats stay as they are written: their scale and digits are PostgreSQL's.
@@ -95,18 +116,6 @@ fn call(function: Function, values: &[Value], result: &Type) -> Result<Value, No
         }
         F::Coalesce => Ok(values.iter().flatten().next().cloned()),
         F::Greatest | F::Least => extreme(function, values),
-        F::In => {
-            let Some(subject) = &values[0] else { return Ok(None) };
-            let mut unknown = false;
-            for item in &values[1..] {
-                match item {
-                    Some(item) if compare(subject, item, true)?.is_eq() => return boolean(Some(true)),
-                    Some(_) => {}
-                    None => unknown = true,
-                }
-            }
-            boolean(if unknown { None } else { Some(false) })
-        }
         F::NullIf => match (&values[0], &values[1]) {
             (Some(a), Some(b)) if compare(a, b, true)?.is_eq() => Ok(None),
             (a, _) => Ok(a.clone()),

@@ -21,7 +21,7 @@ pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal
     for item in items {
         let own = of_item(item)?;
         if sets.len().saturating_mul(own.len()) > SETS_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may have at most {SETS_MAX} grouping sets")));
+            return Err(too_many());
         }
         // Every set of one item with every set of the next.
         sets = sets.iter().flat_map(|set| own.iter().map(move |more| set.iter().chain(more).copied().collect())).collect();
@@ -29,14 +29,25 @@ pub fn sets(group_by: &ast::GroupByExpr) -> Result<Vec<Vec<&ast::Expr>>, Refusal
     Ok(sets)
 }
 
+fn too_many() -> Refusal {
+    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may have at most {SETS_MAX} grouping sets"))
+}
+
+/// The sets of one item, counted before they are made.
 fn of_item(item: &ast::Expr) -> Result<Vec<Vec<&ast::Expr>>, Refusal> {
+    let many = match item {
+        ast::Expr::GroupingSets(sets) => sets.len() > SETS_MAX,
+        ast::Expr::Rollup(groups) => groups.len() >= SETS_MAX,
+        ast::Expr::Cube(groups) => groups.len() > SETS_MAX.ilog2() as usize,
+        _ => false,
+    };
+    if many {
+        return Err(too_many());
+    }
     Ok(match item {
         ast::Expr::GroupingSets(sets) => sets.iter().map(|set| set.iter().flat_map(members).collect()).collect(),
         ast::Expr::Rollup(groups) => (0..=groups.len()).rev().map(|n| groups[..n].iter().flatten().flat_map(members).collect()).collect(),
         ast::Expr::Cube(groups) => {
-            if groups.len() > 6 {
-                return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("a query may have at most {SETS_MAX} grouping sets")));
-            }
             let chosen = |mask: usize| (0..groups.len()).filter(move |at| mask >> (groups.len() - 1 - at) & 1 == 1);
             (0..1usize << groups.len()).rev().map(|mask| chosen(mask).flat_map(|at| &groups[at]).flat_map(members).collect()).collect()
         }
@@ -131,4 +142,40 @@ pub fn repeated(written: &[usize], alias: &str, set_number: Option<ast::Expr>) -
         None => ast::JoinOperator::CrossJoin(ast::JoinConstraint::None),
     };
     ast::Join { relation, global: false, join_operator }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Statement, parse};
+
+    /// How many sets GROUP BY has.
+    fn count(group_by: &str) -> Result<usize, String> {
+        let statements = parse(&format!("SELECT 1 FROM t GROUP BY {group_by}")).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else { panic!("{group_by}") };
+        let ast::SetExpr::Select(select) = &*query.0.body else { panic!("{group_by}") };
+        sets(&select.group_by).map(|sets| sets.len()).map_err(|refusal| refusal.message)
+    }
+
+    /// A long ROLLUP would be half its length squared of references, and a CUBE two to its length of sets.
+    #[test]
+    fn sets_are_counted_before_they_are_made() {
+        let keys = |number: usize| vec!["a"; number].join(", ");
+        let many = || Err("a query may have at most 64 grouping sets".to_owned());
+        for (group_by, wanted) in [
+            (keys(200), Ok(1)),
+            (format!("ROLLUP ({})", keys(63)), Ok(64)),
+            (format!("ROLLUP ({})", keys(64)), many()),
+            (format!("ROLLUP ({})", keys(20_000)), many()),
+            (format!("CUBE ({})", keys(6)), Ok(64)),
+            (format!("CUBE ({})", keys(7)), many()),
+            (format!("CUBE ({})", keys(20_000)), many()),
+            (format!("GROUPING SETS ({})", keys(64)), Ok(64)),
+            (format!("GROUPING SETS ({})", keys(65)), many()),
+            (format!("CUBE ({}), ROLLUP (a)", keys(5)), Ok(64)),
+            (format!("CUBE ({}), ROLLUP (a, a)", keys(5)), many()),
+        ] {
+            assert_eq!(count(&group_by), wanted, "{}", &group_by[..group_by.len().min(40)]);
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
+use super::stock::Share;
 use crate::policy::Wishes;
 
 /// Who asks, and the session settings that reach an answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Asker {
     /// The policy role, which is the user that logged in.
     pub role: String,
@@ -16,6 +17,8 @@ pub struct Asker {
     pub settings: Vec<(String, String)>,
     /// Schemas of unqualified names, in order.
     pub search_path: Vec<String>,
+    /// Where the rows of answers are counted.
+    pub share: Share,
 }
 
 /// How a value travels.

@@ -11,6 +11,7 @@ mod mirror;
 mod pool;
 mod rows;
 mod settings;
+mod stock;
 mod twin;
 mod typing;
 
@@ -26,7 +27,8 @@ pub use ddl::{identifier, list, literal, qualified};
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
 pub use mirror::Mirrored;
-pub use rows::{BYTES_MAX, ROWS_MAX};
+pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
+pub use stock::{Held, Share, Stock};
 pub use twin::twin;
 
 /// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters and 1,664 columns.
@@ -187,6 +189,7 @@ impl Shadow {
         if let Some(description) = self.cache.find(&key) {
             return Ok(description);
         }
+        let _share = self.shares.take(&asker.role).await;
         let mut attempts = pool::Attempts::default();
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
@@ -263,35 +266,16 @@ impl Shadow {
     }
 
     /// Runs one SELECT without parameters. `columns_expected` is what [`Self::describe`] said of it; `formats`: none (all text), one for all, or one a column.
-    pub async fn run(
-        &self,
-        asker: &Asker,
-        sql: &str,
-        columns_expected: &Description,
-        formats: &[Format],
-    ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+    pub async fn run(&self, asker: &Asker, sql: &str, columns_expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
         self.run_by(lock::ROLE, asker, sql, columns_expected, formats).await
     }
 
     /// The same for a statement about the catalogs; `columns_expected` is what [`Self::describe_catalogs`] said of it.
-    pub async fn run_catalogs(
-        &self,
-        asker: &Asker,
-        sql: &str,
-        columns_expected: &Description,
-        formats: &[Format],
-    ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+    pub async fn run_catalogs(&self, asker: &Asker, sql: &str, columns_expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
         self.run_by(self.own_role(asker), asker, sql, columns_expected, formats).await
     }
 
-    async fn run_by(
-        &self,
-        role: &str,
-        asker: &Asker,
-        sql: &str,
-        columns_expected: &Description,
-        formats: &[Format],
-    ) -> Result<Vec<Vec<Option<Bytes>>>, ShadowError> {
+    async fn run_by(&self, role: &str, asker: &Asker, sql: &str, columns_expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
         let preamble = settings::preamble(asker, self.statement_timeout)?;
         // A statement that was described was prepared, so it is one, and has these columns.
         let is_known = self.cache.find(&typing::Key::new(&preamble, sql, &[])).is_some_and(|known| known == *columns_expected);
@@ -301,9 +285,9 @@ impl Shadow {
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
             let outcome = if is_known && is_text {
-                rows::text(lease.client(), sql).await
+                rows::text(lease.client(), &asker.share, sql).await
             } else {
-                rows::run(lease.client(), sql, columns_expected, formats).await
+                rows::run(lease.client(), &asker.share, sql, columns_expected, formats).await
             };
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;

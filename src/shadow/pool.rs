@@ -183,7 +183,7 @@ impl Lease<'_> {
                 attempts.lost += 1;
                 None
             }
-            Err(ShadowError::Refusal(refusal)) if refusal.sqlstate != super::rows::CUT_SHORT => {
+            Err(ShadowError::Refusal(refusal)) if !super::rows::CUT_SHORT.contains(&refusal.sqlstate.as_str()) => {
                 self.give_back();
                 Some(Err(ShadowError::Refusal(refusal)))
             }

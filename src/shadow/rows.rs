@@ -7,21 +7,28 @@ use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 use super::ShadowError;
 use super::arguments::Raw;
 use super::exchange::{Description, Format};
+use super::stock::{Held, NO_ROOM, Share, weight};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most rows of one answer.
 pub const ROWS_MAX: usize = 1_000_000;
 /// Most bytes of one answer, with what holds its values.
 pub const BYTES_MAX: usize = 256 << 20;
-/// Weight of a row and of a value beside their bytes: a million rows of a thousand NULLs are no small answer.
-const ROW_BYTES: usize = 48;
-const VALUE_BYTES: usize = 64;
-/// The SQLSTATE of an answer that was cut: its session still carries the rest and is not used again.
-pub const CUT_SHORT: &str = sqlstate::PROGRAM_LIMIT_EXCEEDED;
+/// The SQLSTATEs of an answer that was cut: its session still carries the rest and is not used again.
+pub const CUT_SHORT: [&str; 2] = [sqlstate::PROGRAM_LIMIT_EXCEEDED, NO_ROOM];
+/// Weight that is taken of the stock at a time, while rows come.
+const STEP_BYTES: usize = 64 << 10;
 
 type Rows = Vec<Vec<Option<Bytes>>>;
 
-pub async fn run(client: &Client, sql: &str, expected: &Description, formats: &[Format]) -> Result<Rows, ShadowError> {
+/// Rows, and their weight in the asker's stock.
+#[derive(Debug)]
+pub struct Weighed {
+    pub rows: Rows,
+    pub held: Held,
+}
+
+pub async fn run(client: &Client, share: &Share, sql: &str, expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
     // Preparing refuses several statements in one text, which the simple protocol would run.
     let statement = client.prepare(sql).await?;
     let types = statement.columns().iter().map(|column| column.type_().oid());
@@ -31,36 +38,40 @@ pub async fn run(client: &Client, sql: &str, expected: &Description, formats: &[
     let format = |column: usize| if let [one] = formats { *one } else { formats.get(column).copied().unwrap_or(Format::Text) };
     let formats: Vec<Format> = (0..statement.columns().len()).map(format).collect();
     if formats.iter().all(|format| *format == Format::Text) {
-        return text(client, sql).await;
+        return text(client, share, sql).await;
     }
     if formats.iter().all(|format| *format == Format::Binary) {
-        return binary(client, &statement).await;
+        return binary(client, share, &statement).await;
     }
-    mixed(client, sql, &statement, &formats).await
+    mixed(client, share, sql, &statement, &formats).await
 }
 
 /// Both ways in one snapshot, so that `now()` and the order of rows agree.
-async fn mixed(client: &Client, sql: &str, statement: &Statement, formats: &[Format]) -> Result<Rows, ShadowError> {
+async fn mixed(client: &Client, share: &Share, sql: &str, statement: &Statement, formats: &[Format]) -> Result<Weighed, ShadowError> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-    let both = async { Ok::<_, ShadowError>((text(client, sql).await?, binary(client, statement).await?)) }.await;
+    let both = async { Ok::<_, ShadowError>((text(client, share, sql).await?, binary(client, share, statement).await?)) }.await;
     client.batch_execute("ROLLBACK").await?;
     let (texts, binaries) = both?;
-    if texts.len() != binaries.len() {
+    if texts.rows.len() != binaries.rows.len() {
         return Err(ShadowError::Failed("one statement gave two numbers of rows".to_owned()));
     }
     let pick = |(texts, binaries): (Vec<Option<Bytes>>, Vec<Option<Bytes>>)| {
         let values = texts.into_iter().zip(binaries).zip(formats);
         values.map(|((text, binary), format)| if *format == Format::Text { text } else { binary }).collect()
     };
-    Ok(texts.into_iter().zip(binaries).map(pick).collect())
+    let rows: Rows = texts.rows.into_iter().zip(binaries.rows).map(pick).collect();
+    let mut held = texts.held;
+    held.join(binaries.held);
+    held.fit(rows.iter().map(|row| weight(row)).sum());
+    Ok(Weighed { rows, held })
 }
 
 /// The simple protocol: PostgreSQL's own text under the session's settings.
 ///
 /// # Requires
 /// `sql` is one statement: it was prepared before.
-pub async fn text(client: &Client, sql: &str) -> Result<Rows, ShadowError> {
-    let mut collected = Collected::default();
+pub async fn text(client: &Client, share: &Share, sql: &str) -> Result<Weighed, ShadowError> {
+    let mut collected = Collected::new(share);
     let messages = client.simple_query_raw(sql).await?;
     pin_mut!(messages);
     while let Some(message) = messages.try_next().await? {
@@ -69,12 +80,12 @@ pub async fn text(client: &Client, sql: &str) -> Result<Rows, ShadowError> {
             collected.push(values.collect::<Result<_, ShadowError>>()?)?;
         }
     }
-    Ok(collected.rows)
+    Ok(collected.weighed())
 }
 
 /// The extended protocol: tokio-postgres asks for binary, and the bytes stay as they are.
-async fn binary(client: &Client, statement: &Statement) -> Result<Rows, ShadowError> {
-    let mut collected = Collected::default();
+async fn binary(client: &Client, share: &Share, statement: &Statement) -> Result<Weighed, ShadowError> {
+    let mut collected = Collected::new(share);
     let none: [&str; 0] = [];
     let rows = client.query_raw(statement, none).await?;
     pin_mut!(rows);
@@ -82,23 +93,39 @@ async fn binary(client: &Client, statement: &Statement) -> Result<Rows, ShadowEr
         let values = (0..row.len()).map(|column| Ok(row.try_get::<_, Option<Raw<'_>>>(column)?.map(|raw| Bytes::copy_from_slice(raw.0))));
         collected.push(values.collect::<Result<_, ShadowError>>()?)?;
     }
-    Ok(collected.rows)
+    Ok(collected.weighed())
 }
 
-#[derive(Default)]
 struct Collected {
     rows: Rows,
     bytes: usize,
+    held: Held,
 }
 
 impl Collected {
+    fn new(share: &Share) -> Self {
+        Self { rows: Vec::new(), bytes: 0, held: share.begin() }
+    }
+
+    /// Counted as they come, so that answers on their way weigh as much as those that lie somewhere.
     fn push(&mut self, row: Vec<Option<Bytes>>) -> Result<(), ShadowError> {
-        self.bytes += ROW_BYTES + row.len() * VALUE_BYTES + row.iter().flatten().map(Bytes::len).sum::<usize>();
+        self.bytes += weight(&row);
         if self.rows.len() >= ROWS_MAX || self.bytes > BYTES_MAX {
             let message = format!("result is larger than {ROWS_MAX} rows or {} MB", BYTES_MAX >> 20);
-            return Err(ShadowError::Refusal(Refusal::new(CUT_SHORT, message).hint("Add a LIMIT, or group by fewer keys.")));
+            let refusal = Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message);
+            return Err(ShadowError::Refusal(refusal.hint("Add a LIMIT, or group by fewer keys.")));
+        }
+        if self.bytes > self.held.bytes() {
+            let missing = self.bytes - self.held.bytes();
+            self.held.add(missing.max(STEP_BYTES)).or_else(|_| self.held.add(missing)).map_err(ShadowError::Refusal)?;
         }
         self.rows.push(row);
         Ok(())
+    }
+
+    fn weighed(self) -> Weighed {
+        let Self { rows, bytes, mut held } = self;
+        held.fit(bytes);
+        Weighed { rows, held }
     }
 }

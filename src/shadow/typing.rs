@@ -10,6 +10,10 @@ use super::ShadowError;
 use super::exchange::{ColumnDescription, Description};
 
 const ENTRIES_MAX: usize = 2048;
+/// What the entries may weigh together.
+const BYTES_ALL_MAX: usize = 32 << 20;
+/// Weight of a column beside its name.
+const COLUMN_BYTES: usize = 48;
 /// Longer statements are typed each time.
 const SQL_BYTES_MAX: usize = 64 << 10;
 
@@ -27,30 +31,45 @@ impl Key {
     }
 }
 
+#[derive(Debug, Default)]
+struct Entries {
+    by_key: HashMap<Key, Description>,
+    /// The oldest first.
+    order: VecDeque<Key>,
+    bytes: usize,
+}
+
+/// Each key is there twice.
+fn weight(key: &Key, description: &Description) -> usize {
+    let Key { preamble, sql, oids } = key;
+    let columns = description.columns.iter().map(|column| COLUMN_BYTES + column.name.len());
+    2 * (preamble.len() + sql.len() + size_of_val(oids.as_slice())) + size_of_val(description.parameters.as_slice()) + columns.sum::<usize>()
+}
+
 /// Descriptions by statement; the oldest goes first. The shadow's schema never changes, so nothing goes stale.
 #[derive(Debug, Default)]
-pub struct Cache {
-    entries: Mutex<(HashMap<Key, Description>, VecDeque<Key>)>,
-}
+pub struct Cache(Mutex<Entries>);
 
 impl Cache {
     pub fn find(&self, key: &Key) -> Option<Description> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).0.get(key).cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_key.get(key).cloned()
     }
 
     pub fn keep(&self, key: Key, description: &Description) {
         if key.sql.len() > SQL_BYTES_MAX {
             return;
         }
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let (map, order) = &mut *entries;
-        if order.len() >= ENTRIES_MAX
-            && let Some(oldest) = order.pop_front()
-        {
-            map.remove(&oldest);
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entries { by_key, order, bytes } = &mut *entries;
+        if by_key.contains_key(&key) {
+            return;
         }
-        if map.insert(key.clone(), description.clone()).is_none() {
-            order.push_back(key);
+        *bytes += weight(&key, description);
+        by_key.insert(key.clone(), description.clone());
+        order.push_back(key);
+        while order.len() > ENTRIES_MAX || *bytes > BYTES_ALL_MAX {
+            let Some((oldest, old)) = order.pop_front().and_then(|oldest| by_key.remove_entry(&oldest)) else { return };
+            *bytes -= weight(&oldest, &old);
         }
     }
 }
@@ -71,4 +90,32 @@ pub async fn describe(client: &Client, sql: &str, oids: &[u32], sizes: &HashMap<
 /// A type that only its OID is needed of; 0 asks PostgreSQL to infer it.
 pub fn of_oid(oid: u32) -> Type {
     Type::from_oid(oid).unwrap_or_else(|| Type::new("declared".to_owned(), oid, Kind::Simple, String::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description(columns: usize) -> Description {
+        let column = ColumnDescription { name: "n".repeat(63), type_oid: 25, type_size: -1, type_modifier: -1 };
+        Description { parameters: vec![25], columns: vec![column; columns] }
+    }
+
+    #[test]
+    fn the_oldest_goes_where_there_are_many_or_broad_ones() {
+        let cache = Cache::default();
+        let key = |number: usize| Key::new("SET x", &format!("SELECT {number}"), &[23]);
+        for number in 0..ENTRIES_MAX + 10 {
+            cache.keep(key(number), &description(1));
+            cache.keep(key(number), &description(1));
+        }
+        assert_eq!((cache.find(&key(9)), cache.find(&key(10))), (None, Some(description(1))));
+        for number in 0..1_000 {
+            cache.keep(Key::new("", &"x".repeat(SQL_BYTES_MAX - number), &[]), &description(1_600));
+        }
+        let entries = cache.0.lock().unwrap();
+        let whole: usize = entries.by_key.iter().map(|(key, description)| weight(key, description)).sum();
+        assert_eq!((entries.bytes, entries.by_key.len()), (whole, entries.order.len()));
+        assert!(whole <= BYTES_ALL_MAX && entries.order.len() > 50, "{whole} {}", entries.order.len());
+    }
 }

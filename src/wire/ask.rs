@@ -17,12 +17,14 @@ use super::DRAIN_TIMEOUT;
 use super::connection::Connection;
 use super::portal::{Reply, text_column};
 use super::stop::Stop;
-use crate::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service};
+use crate::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service, Size, Turn};
 use crate::error::Error;
-use crate::parse::{ExplainFormat, Query};
+use crate::parse::{self, ExplainFormat, Query};
 use crate::refusal::{Refusal, sqlstate};
 
 const JSON_OID: u32 = 114;
+/// As a statement is resolved and printed it is in memory about so many times.
+const COPIES: usize = 4;
 /// Answers of one session that may still run while nobody waits for them.
 const UNFINISHED_MAX: usize = 4;
 
@@ -32,10 +34,9 @@ impl<S: Service> Connection<S> {
         let question = query.clone();
         let answered = self
             .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
-        let Answer { columns, rows, notices } = answered.await?;
+        let Answer { columns, rows, notices, held } = answered.await?;
         let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text))).collect();
-        let held = Some(self.share.hold(&rows)?);
-        Ok(Reply { notices, columns: Some(columns), rows, held, ..Reply::done("SELECT") })
+        Ok(Reply { notices, columns: Some(columns), rows, held: Some(held), ..Reply::done("SELECT") })
     }
 
     /// Free, and touches no data.
@@ -72,6 +73,7 @@ impl<S: Service> Connection<S> {
             wishes: self.settings.wishes(),
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
+            share: self.share.clone(),
         }
     }
 
@@ -93,6 +95,17 @@ impl<S: Service> Connection<S> {
         .await
     }
 
+    /// The turn for work on a text of this size.
+    pub(super) async fn turn(&mut self, size: Size) -> Result<Turn, Stop> {
+        match size {
+            Size::Small => Ok(Turn::at_once()),
+            Size::Large => {
+                let role = self.role.clone();
+                self.ask_free(|service| async move { Ok(service.lane().turn(&role, size).await) }).await
+            }
+        }
+    }
+
     /// Runs the question and logs it: never its text or its values.
     async fn ask<T, F>(&mut self, kind: &'static str, query: &Query, question: impl FnOnce(Arc<S>, CancellationToken) -> F) -> Result<T, Stop>
     where
@@ -100,6 +113,10 @@ impl<S: Service> Connection<S> {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let started = Instant::now();
+        let _held = match Size::of(query) {
+            Size::Small => None,
+            Size::Large => Some(self.share.hold(COPIES * parse::weight(&query.to_sql()))?),
+        };
         let result = self.wait(question).await;
         let sqlstate = match &result {
             Ok(_) => "00000",

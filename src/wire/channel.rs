@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::stop::Stop;
 use super::transaction::Status;
-use crate::engine::{ColumnDescription, Format};
+use crate::engine::{ColumnDescription, Format, Held, Share};
 use crate::refusal::Refusal;
 
 /// Bytes read ahead while a statement runs.
@@ -25,6 +25,8 @@ pub(super) struct Channel {
     stream: Box<dyn Stream>,
     input: BytesMut,
     output: BytesMut,
+    /// Room for the long message that is being read, and for the last one until the next is asked for.
+    reading: Option<Held>,
 }
 
 /// One message: its type byte and its body.
@@ -36,7 +38,7 @@ pub(super) struct Frame {
 
 impl Channel {
     pub(super) fn new(stream: Box<dyn Stream>) -> Self {
-        Self { stream, input: BytesMut::new(), output: BytesMut::new() }
+        Self { stream, input: BytesMut::new(), output: BytesMut::new(), reading: None }
     }
 
     /// The next message of at most `bytes_max`. May be dropped and called again at any point: what was read stays in the buffer.
@@ -44,6 +46,28 @@ impl Channel {
         loop {
             if let Some(frame) = self.take(bytes_max)? {
                 return Ok(frame);
+            }
+            if self.stream.read_buf(&mut self.input).await? == 0 {
+                return Err(Stop::Closed);
+            }
+        }
+    }
+
+    /// The same, where what is long takes room in the session's share before it is read.
+    pub(super) async fn frame_within(&mut self, bytes_max: usize, share: &Share) -> Result<Frame, Stop> {
+        if self.input.len() < AHEAD_MAX {
+            self.reading = None;
+        }
+        loop {
+            if let Some(frame) = self.take(bytes_max)? {
+                return Ok(frame);
+            }
+            let announced = self.input.get(1..5).and_then(|mut length| usize::try_from(length.get_i32()).ok());
+            if let Some(length) = announced.filter(|length| *length > AHEAD_MAX)
+                && self.reading.is_none()
+            {
+                self.reading = Some(share.hold(length).map_err(Stop::Fatal)?);
+                self.input.reserve((length + 1).saturating_sub(self.input.len()));
             }
             if self.stream.read_buf(&mut self.input).await? == 0 {
                 return Err(Stop::Closed);

@@ -242,8 +242,7 @@ impl<S: Service> Connection<S> {
 
 /// Pools (asyncpg, Npgsql) send this when a connection comes back. Nobody holds a lock here, so there is none to give up.
 pub(super) fn unlocks(query: &Query) -> bool {
-    let sql = query.to_sql().to_ascii_lowercase();
-    matches!(sql.as_str(), "select pg_advisory_unlock_all()" | "select pg_catalog.pg_advisory_unlock_all()")
+    is_call(query, "pg_advisory_unlock_all")
 }
 
 /// Of type void, whose value is the empty string in both formats.
@@ -253,8 +252,13 @@ pub(super) fn unlocked_column() -> ColumnDescription {
 
 /// Tools (Superset's SQL Lab) ask for it before each statement, to cancel it by.
 pub(super) fn asks_process(query: &Query) -> bool {
-    let sql = query.to_sql().to_ascii_lowercase();
-    matches!(sql.as_str(), "select pg_backend_pid()" | "select pg_catalog.pg_backend_pid()")
+    is_call(query, "pg_backend_pid")
+}
+
+/// The query is this call and nothing else.
+fn is_call(query: &Query, function: &str) -> bool {
+    let calls = [format!("select {function}()"), format!("select pg_catalog.{function}()")];
+    query.printed_within(calls[1].len()).is_some_and(|sql| calls.contains(&sql.to_ascii_lowercase()))
 }
 
 pub(super) fn process_column() -> ColumnDescription {

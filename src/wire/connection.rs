@@ -16,10 +16,9 @@ use super::message::{self, Frontend};
 use super::place::Place;
 use super::portal::{Portal, Prepared};
 use super::settings::Settings;
-use super::stock::Share;
 use super::stop::Stop;
 use super::transaction::{Status, Transaction};
-use crate::engine::Service;
+use crate::engine::{Service, Share};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Longest message of a logged-in client.
@@ -109,7 +108,7 @@ impl<S: Service> Connection<S> {
             let frame = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => Err(Stop::shutdown()),
-                frame = self.channel.frame(FRAME_BYTES_MAX) => frame,
+                frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share) => frame,
                 () = idle => Err(patience.map_or(Stop::Closed, |(_, refusal)| Stop::Fatal(refusal))),
             };
             let step = match frame {

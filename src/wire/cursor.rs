@@ -6,9 +6,8 @@ use bytes::Bytes;
 
 use super::connection::Connection;
 use super::portal::{Reply, Row, each};
-use super::stock::Held;
 use super::stop::Stop;
-use crate::engine::{Argument, Asker, ColumnDescription, Format, Service};
+use crate::engine::{Argument, Asker, ColumnDescription, Format, Held, Service};
 use crate::parse::{Count, Declare, Direction, Fetch};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -209,26 +208,29 @@ impl<S: Service> Connection<S> {
         let columns = cursor.columns.clone();
         let formats = if formats.is_empty() { vec![cursor.format; columns.len()] } else { each(formats, columns.len()) };
         let asker = cursor.asker.clone();
-        let rows = self.formatted(asker, &columns, rows, &formats).await?;
-        Ok(Reply { columns: Some(columns), rows, formats, ..Reply::done("FETCH") })
+        let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
+        Ok(Reply { columns: Some(columns), rows, formats, held: Some(held), ..Reply::done("FETCH") })
     }
 
     /// Execute on a portal that DECLARE opened: up to `rows_max` rows, and whether that limit was met.
-    pub(super) async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<Option<(Vec<Row>, bool)>, Stop> {
+    pub(super) async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<Option<(Vec<Row>, Held, bool)>, Stop> {
         let Some(cursor) = self.cursors.get_mut(name) else { return Ok(None) };
         let limit = u64::try_from(rows_max).ok().filter(|&limit| limit > 0);
         let rows = cursor.travel(Direction::Forward(limit.map_or(Count::All, Count::Rows)), false)?;
         let is_met = limit.is_some_and(|limit| u64::try_from(rows.len()).is_ok_and(|sent| sent == limit));
         let (asker, columns, format) = (cursor.asker.clone(), cursor.columns.clone(), cursor.format);
         let formats = vec![format; columns.len()];
-        Ok(Some((self.formatted(asker, &columns, rows, &formats).await?, is_met)))
+        let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
+        Ok(Some((rows, held, is_met)))
     }
 
-    /// Rows of text in the wanted formats. PostgreSQL itself makes binary of them, in the shadow.
-    async fn formatted(&mut self, asker: Asker, columns: &[ColumnDescription], rows: Vec<Row>, formats: &[Format]) -> Result<Vec<Row>, Stop> {
+    /// Rows of text in the wanted formats, and what they weigh beside the cursor's. PostgreSQL itself makes binary of them, in the shadow.
+    async fn formatted(&mut self, asker: Asker, columns: &[ColumnDescription], rows: Vec<Row>, formats: &[Format]) -> Result<(Vec<Row>, Held), Stop> {
         if rows.is_empty() || formats.iter().all(|format| *format == Format::Text) {
-            return Ok(rows);
+            let held = self.share.hold_copies(&rows)?;
+            return Ok((rows, held));
         }
+        let mut held = self.share.hold_rows(&rows)?;
         let oids: Vec<u32> = columns.iter().map(|column| column.type_oid).collect();
         let texts = rows.clone();
         let binaries = self.ask_free(|service| async move { service.to_binary(&asker, &oids, rows).await }).await?;
@@ -236,7 +238,9 @@ impl<S: Service> Connection<S> {
             let values = text.into_iter().zip(binary).zip(formats);
             values.map(|((text, binary), format)| if *format == Format::Text { text } else { binary }).collect()
         };
-        Ok(texts.into_iter().zip(binaries).map(pick).collect())
+        let rows: Vec<Row> = texts.into_iter().zip(binaries).map(pick).collect();
+        held.join(self.share.hold_rows(&rows)?);
+        Ok((rows, held))
     }
 }
 
@@ -255,7 +259,8 @@ mod tests {
     use super::*;
 
     fn cursor(rows: usize, scrolls: bool) -> Cursor {
-        let asker = Asker { role: String::new(), wishes: Default::default(), settings: Vec::new(), search_path: Vec::new() };
+        let share = crate::engine::Share::default();
+        let asker = Asker { role: String::new(), wishes: Default::default(), settings: Vec::new(), search_path: Vec::new(), share };
         Cursor {
             columns: Vec::new(),
             rows: (1..=rows).map(|number| vec![Some(Bytes::from(number.to_string()))]).collect(),

@@ -52,15 +52,16 @@ impl<S: Service> Connection<S> {
             return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
         }
         let bytes = text_bytes + name.len() + ENTRY_BYTES;
-        let held: usize = self.statements.values().map(|prepared| prepared.bytes).sum();
-        if held + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES || self.statements.len() >= STATEMENTS_MAX {
+        let before: usize = self.statements.values().map(|prepared| prepared.bytes).sum();
+        if before + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES || self.statements.len() >= STATEMENTS_MAX {
             return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many prepared statements in this session")
                 .hint("Close those no longer needed, or send DEALLOCATE ALL.")
                 .into());
         }
+        let held = self.share.hold(bytes)?;
         let (parameters, columns) = self.shape(statement.as_ref(), types).await?;
         let path = self.settings.search_path(&self.role);
-        self.statements.insert(name.to_owned(), Arc::new(Prepared { statement, parameters, columns, path, bytes }));
+        self.statements.insert(name.to_owned(), Arc::new(Prepared { statement, parameters, columns, path, bytes, _held: held }));
         Ok(())
     }
 
@@ -124,15 +125,17 @@ impl<S: Service> Connection<S> {
             return Err(cursor_exists(&portal).into());
         }
         let bytes = ENTRY_BYTES + values.iter().flatten().map(|value| value.len() + ENTRY_BYTES).sum::<usize>();
-        let held: usize = self.portals.values().map(|portal| portal.bytes).sum();
-        if held + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
+        let before: usize = self.portals.values().map(|portal| portal.bytes).sum();
+        if before + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
             return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many portals in this session").into());
         }
+        let held = self.share.hold(bytes)?;
         let formats = each(&read_formats(&formats)?, wanted);
         let arguments = formats.into_iter().zip(values).map(|(format, value)| Argument { format, value }).collect();
         check_texts(&arguments)?;
         let formats = read_formats(&result_formats)?;
-        self.portals.insert(portal, Portal { prepared, arguments, formats: each(&formats, count), columns, progress: Progress::Bound, bytes });
+        self.portals
+            .insert(portal, Portal { prepared, arguments, formats: each(&formats, count), columns, progress: Progress::Bound, bytes, _held: held });
         self.channel.send(&BindComplete::new());
         Ok(())
     }
@@ -236,7 +239,7 @@ impl<S: Service> Connection<S> {
         if self.cursors.get(name).is_some() && self.transaction.status() == Status::Failed {
             return Err(aborted().into());
         }
-        let Some((rows, is_met)) = self.execute_cursor(name, rows_max).await? else { return Err(no_portal(name).into()) };
+        let Some((rows, _held, is_met)) = self.execute_cursor(name, rows_max).await? else { return Err(no_portal(name).into()) };
         for row in &rows {
             self.channel.data_row(row);
             self.channel.relieve().await?;

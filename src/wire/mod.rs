@@ -23,7 +23,6 @@ pub mod scram;
 mod settings;
 mod simple;
 mod startup;
-mod stock;
 mod stop;
 mod transaction;
 
@@ -42,7 +41,7 @@ use self::connection::{Common, Connection};
 use self::login::Opening;
 use self::startup::Opened;
 use self::stop::Stop;
-use crate::engine::Service;
+use crate::engine::{Service, Stock};
 
 /// From accept to AuthenticationOk.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -59,7 +58,7 @@ struct Server<S> {
     decoy: scram::Decoy,
     places: place::Registry,
     lobby: Arc<lobby::Lobby>,
-    stock: stock::Stock,
+    stock: Stock,
 }
 
 /// Serves clients until `shutdown` is cancelled. Then idle sessions end with 57P01 at once, and running statements get ten seconds.
@@ -74,7 +73,7 @@ pub async fn serve<S: Service>(
 ) -> std::io::Result<()> {
     let tls = tls.map(speaking_postgresql);
     let (sessions, places, lobby) = Default::default();
-    let server = Arc::new(Server { service, tls, shutdown, sessions, decoy: scram::Decoy::new()?, places, lobby, stock: stock::Stock::new() });
+    let server = Arc::new(Server { service, tls, shutdown, sessions, decoy: scram::Decoy::new()?, places, lobby, stock: Stock::default() });
     // Each running answer holds a sender, so the receiver ends when the last of them has.
     let (answers, mut answered) = mpsc::channel::<()>(1);
     let mut connections = JoinSet::new();

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::copy::Writer;
-use super::stock::Held;
-use crate::engine::{Argument, ColumnDescription, Format};
+use crate::engine::{Argument, ColumnDescription, Format, Held};
 use crate::parse::Statement;
 use crate::refusal::Refusal;
 
@@ -21,8 +20,10 @@ pub(super) struct Prepared {
     pub(super) columns: Option<Vec<ColumnDescription>>,
     /// The search_path that its names were read under.
     pub(super) path: Vec<String>,
-    /// Length of its text: what it weighs.
+    /// What it weighs.
     pub(super) bytes: usize,
+    /// The same in the stock of all sessions.
+    pub(super) _held: Held,
 }
 
 /// A statement with its values, answered once.
@@ -35,6 +36,7 @@ pub(super) struct Portal {
     pub(super) columns: Option<Vec<ColumnDescription>>,
     pub(super) progress: Progress,
     pub(super) bytes: usize,
+    pub(super) _held: Held,
 }
 
 pub(super) enum Progress {

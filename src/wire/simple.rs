@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::portal::counted;
 use super::stop::Stop;
-use crate::engine::Service;
+use crate::engine::{Service, Size};
 use crate::parse::{self, Statement};
 
 impl<S: Service> Connection<S> {
@@ -12,6 +12,10 @@ impl<S: Service> Connection<S> {
         self.statements.remove("");
         self.portals.remove("");
         let statements = self.read(sql).await?;
+        let _held = match Size::of_bytes(sql.len()) {
+            Size::Small => None,
+            Size::Large => Some(self.share.hold(parse::weight(sql))?),
+        };
         if statements.is_empty() {
             self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
         }
@@ -47,7 +51,8 @@ impl<S: Service> Connection<S> {
 
     /// The statements of a text; one that cannot be read is recorded like any other that is refused.
     pub(super) async fn read(&mut self, sql: &str) -> Result<Vec<Statement>, Stop> {
-        match parse::parse(sql) {
+        let turn = self.turn(Size::of_bytes(sql.len())).await?;
+        match turn.work(|| parse::parse(sql)) {
             Ok(statements) => Ok(statements),
             Err(refusal) => {
                 self.service.unread(&self.role, &refusal).await;

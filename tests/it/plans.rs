@@ -84,3 +84,21 @@ async fn wanted_errors_are_met() {
         assert!(met >= 6, "{accounting}: {met}");
     }
 }
+
+/// A public question has no release, and may be long all the same: what is kept is bounded together.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_long_questions_few_are_kept() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let asker = Veil::asker();
+    let sized = |number: usize, bytes: usize| format!("SELECT {number}, '{}'", "x".repeat(bytes));
+    let longest = sized(0, 200_000);
+    assert!(!Arc::ptr_eq(&plan(&veil, &asker, &longest).await, &plan(&veil, &asker, &longest).await));
+    let mut plans = Vec::new();
+    for number in 0..8 {
+        plans.push(plan(&veil, &asker, &sized(number, 190_000)).await);
+    }
+    for number in [7, 6, 5, 4, 3] {
+        assert!(Arc::ptr_eq(&plans[number], &plan(&veil, &asker, &sized(number, 190_000)).await), "{number}");
+    }
+    assert!(!Arc::ptr_eq(&plans[2], &plan(&veil, &asker, &sized(2, 190_000)).await));
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
-use pgveil::engine::{Argument, Asker, Description, Format};
+use pgveil::engine::{Argument, Asker, Description, Format, Share};
 use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret, Step, Table, Unit, Wishes};
 use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
@@ -120,6 +120,7 @@ fn asker() -> Asker {
         wishes: Wishes::default(),
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
+        share: Share::default(),
     }
 }
 
@@ -141,7 +142,7 @@ fn value(format: Format, bytes: &[u8]) -> Argument {
 
 async fn texts(shadow: &Shadow, asker: &Asker, sql: &str) -> Vec<Vec<Option<String>>> {
     let description = shadow.describe(asker, sql, &[]).await.unwrap();
-    let rows = shadow.run(asker, sql, &description, &[]).await.unwrap();
+    let rows = shadow.run(asker, sql, &description, &[]).await.unwrap().rows;
     let text = |value: Option<Bytes>| value.map(|value| String::from_utf8(value.to_vec()).unwrap());
     rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
 }
@@ -202,7 +203,7 @@ async fn rows_in_text_and_binary(shadow: &Shadow) {
     assert_eq!(in_text[8], None);
     let rest = ["é\\'\"", "\\x00ff", "1 day 02:03:04", "{1,NULL,3}", "2024-02-29", "2024-01-01 00:00:00+00", "a  ", "{\"a\": 1}"];
     assert_eq!(in_text[9..17].iter().map(|v| v.as_deref().unwrap()).collect::<Vec<_>>(), rest);
-    let binary = shadow.run(&asker(), sql, &description, &[Format::Binary]).await.unwrap().remove(0);
+    let binary = shadow.run(&asker(), sql, &description, &[Format::Binary]).await.unwrap().rows.remove(0);
     assert_eq!(binary[1].as_deref(), Some(&[0, 0, 0, 2][..]));
     assert_eq!(binary[3].as_deref(), Some(&[0, 0, 0, 0, 0xC0, 0, 0, 0][..]));
     assert_eq!(binary[7].as_deref(), Some(&[1][..]));
@@ -211,12 +212,12 @@ async fn rows_in_text_and_binary(shadow: &Shadow) {
     assert_eq!(binary[17].as_ref().map(Bytes::len), Some(16));
     let mut formats = vec![Format::Text; 19];
     formats[1] = Format::Binary;
-    let mixed = shadow.run(&asker(), sql, &description, &formats).await.unwrap().remove(0);
+    let mixed = shadow.run(&asker(), sql, &description, &formats).await.unwrap().rows.remove(0);
     assert_eq!((mixed[1].clone(), mixed[0].as_deref()), (binary[1].clone(), Some(&b"1"[..])));
     // Binary numeric from text equals binary numeric from the server's own values: several rows, in order.
     let sql = "SELECT x, -x FROM generate_series(1, 1000) x ORDER BY x DESC";
     let description = shadow.describe(&asker(), sql, &[]).await.unwrap();
-    let rows = shadow.run(&asker(), sql, &description, &[Format::Binary, Format::Text]).await.unwrap();
+    let rows = shadow.run(&asker(), sql, &description, &[Format::Binary, Format::Text]).await.unwrap().rows;
     assert_eq!(rows.len(), 1000);
     assert_eq!((rows[0][0].as_deref(), rows[0][1].as_deref()), (Some(&[0, 0, 3, 0xE8][..]), Some(&b"-1000"[..])));
 }

@@ -41,6 +41,47 @@ async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
     assert_eq!(veil.spent().await, 0.0);
 }
 
+/// `WITH c0 AS (…), c1 AS (…), …`: each query made of the name before it.
+fn with(length: usize, first: &str, next: impl Fn(String) -> String) -> String {
+    let rest = (1..length).map(|at| format!(", c{at} AS ({})", next(format!("c{}", at - 1))));
+    format!("WITH c0 AS ({first}){}", rest.collect::<String>())
+}
+
+/// Short texts: each query may name the one before it twice, or stand for the whole row of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_of_with_are_read_once_and_not_without_end() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let women = |length: usize| {
+        let row = with(length, "SELECT woman_id, birth_year FROM nls.women", |before| format!("SELECT woman_id, birth_year FROM {before}"));
+        format!("{row} SELECT count(*) FROM c{}", length - 1)
+    };
+    assert_eq!(veil.rows_as(&Veil::asker(), &women(100)).await.unwrap(), ["4711"]);
+    for length in [102, 3_000] {
+        assert_eq!(veil.ask(&women(length)).await.unwrap_err().report().message, "the queries of WITH name one another too often in a row");
+    }
+    let twice = |before: String| format!("SELECT industry_code FROM {before} WHERE industry_code IN (SELECT industry_code FROM {before})");
+    let public = with(60, "SELECT industry_code FROM nls.industries", twice);
+    let joined = veil.ask(&format!("{public} SELECT count(*) FROM nls.interviews JOIN c59 USING (industry_code)")).await;
+    assert_eq!(joined.unwrap_err().report().message, "a query may read at most 16 tables");
+    let within = veil.ask(&format!("{public} SELECT count(*) FROM nls.interviews WHERE industry_code IN (SELECT industry_code FROM c59)")).await;
+    assert_eq!(within.unwrap_err().report().sqlstate, "54001");
+}
+
+/// Rows are counted while they come, not once they are there: what is full stops an answer on its way, and is free again after.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_on_their_way_are_counted() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let asker = Veil::asker();
+    let much = "SELECT n, repeat('x', 100) FROM generate_series(1, 30000) n";
+    let all = asker.share.hold((3 << 30) / 4).unwrap();
+    let refusal = rows_of(&veil.engine, &asker, much).await.unwrap_err().report();
+    assert_eq!((refusal.sqlstate.as_str(), refusal.message.as_str()), ("53200", "out of memory"));
+    assert_eq!(rows_of(&veil.engine, &asker, "SELECT count(*) FROM generate_series(1, 30000)").await.unwrap(), ["30000"]);
+    drop(all);
+    assert_eq!(rows_of(&veil.engine, &asker, much).await.unwrap().len(), 30_000);
+    assert!(asker.share.hold((3 << 30) / 4).is_ok(), "all was given back");
+}
+
 /// NULLs have no bytes, and still take room.
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_of_nothing_weigh_something() {

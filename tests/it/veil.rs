@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service};
+use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service, Share};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
@@ -124,7 +124,13 @@ impl Veil {
     }
 
     pub fn asker() -> Asker {
-        Asker { role: "analyst".to_owned(), wishes: Wishes::default(), settings: Vec::new(), search_path: vec!["public".to_owned()] }
+        Asker {
+            role: "analyst".to_owned(),
+            wishes: Wishes::default(),
+            settings: Vec::new(),
+            search_path: vec!["public".to_owned()],
+            share: Share::default(),
+        }
     }
 
     pub fn wishes(epsilon: f64) -> Wishes {

@@ -16,7 +16,7 @@ use crate::audit::{Population, Question, Seen};
 use crate::catalog;
 use crate::cli::start::{self, Opened, Started};
 use crate::cli::{Failure, serve};
-use crate::engine::{Asker, Engine};
+use crate::engine::{Asker, Engine, Share};
 use crate::mechanism::{Accounting, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{self, Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role, RoleReuse, TableRule, Wishes};
@@ -106,7 +106,7 @@ impl Stage {
             let [Statement::Query(query)] = statements.as_slice() else { return Err(failed("not a query".to_owned())) };
             let keys = if question.is_thresholded() { KeyChoice::Threshold } else { KeyChoice::Auto };
             let wishes = Wishes { keys, reuse: Reuse::Off, ..Wishes::default() };
-            let asker = Asker { role: AUDITOR.to_owned(), wishes, settings: Vec::new(), search_path: Vec::new() };
+            let asker = Asker { role: AUDITOR.to_owned(), wishes, settings: Vec::new(), search_path: Vec::new(), share: Share::default() };
             plans.push(self.engine().plan(&asker, query).await.map_err(|error| failed(error.report().message))?.0);
         }
         Ok(plans)

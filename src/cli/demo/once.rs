@@ -1,7 +1,7 @@
 //! `--once`: answers as psql would print them, with their noise and cost.
 
 use crate::cli::{Failure, table};
-use crate::engine::{Asker, Engine, Service};
+use crate::engine::{Asker, Engine, Service, Share};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
 use crate::policy::{WISHES, Wishes};
@@ -25,6 +25,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
         wishes: engine.wishes(super::ANALYST),
         settings: Vec::new(),
         search_path: vec![super::ANALYST.to_owned(), "public".to_owned()],
+        share: Share::default(),
     };
     for statement in parse(sql)? {
         match statement {

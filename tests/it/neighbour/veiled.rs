@@ -53,5 +53,5 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
 }
 
 pub fn asker() -> Asker {
-    Asker { role: "ann".to_owned(), wishes: Veil::wishes(1.0), settings: Vec::new(), search_path: vec!["w".to_owned()] }
+    Asker { role: "ann".to_owned(), wishes: Veil::wishes(1.0), search_path: vec!["w".to_owned()], ..Veil::asker() }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::double::{start, until};
 use super::socket::{CANCEL_REQUEST, Socket, kinds, packet, query};
 
-async fn cancel(address: std::net::SocketAddr, key: &[u8]) {
+pub async fn cancel(address: std::net::SocketAddr, key: &[u8]) {
     let mut socket = Socket::open(address).await;
     socket.send(&packet(CANCEL_REQUEST, key)).await;
     assert_eq!(socket.receive().await, None);

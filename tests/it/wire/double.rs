@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Meter, Places, Service};
+use pgveil::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Lane, Meter, Places, Service};
 use pgveil::error::Error;
 use pgveil::parse::Query;
 use pgveil::policy::{Certificate, Notices, Secret, Wishes};
@@ -25,6 +25,7 @@ pub struct Double {
     /// Whether roles need a certificate.
     pub certificates: AtomicBool,
     pub meter: Arc<Meter>,
+    pub lane: Arc<Lane>,
     pub quantum: Mutex<Option<Duration>>,
     /// Calls of `answer`, those that have ended, and those that ended by their token.
     pub answers: AtomicUsize,
@@ -70,7 +71,7 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
         })
     };
     if sql.contains("asker") {
-        let Asker { role, wishes, settings, search_path } = asker;
+        let Asker { role, wishes, settings, search_path, share: _ } = asker;
         return vec![text(format!("{role} {:?} {search_path:?} {settings:?}", wishes.epsilon))];
     }
     if let Some(values) = sql.strip_prefix("SELECT CAST((") {
@@ -131,6 +132,10 @@ impl Service for Double {
         Arc::clone(&self.meter)
     }
 
+    fn lane(&self) -> Arc<Lane> {
+        Arc::clone(&self.lane)
+    }
+
     fn quantum(&self) -> Option<Duration> {
         *self.quantum.lock().unwrap()
     }
@@ -174,7 +179,9 @@ impl Service for Double {
             }
             let notices =
                 if sql.contains("noted") && asker.wishes.notices != Notices::Off { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
-            Ok(Answer { columns: columns(&sql, asker), rows: rows(&sql, asker, arguments, formats), notices })
+            let rows = rows(&sql, asker, arguments, formats);
+            let held = asker.share.hold_rows(&rows).map_err(Error::Shadow);
+            held.map(|held| Answer { columns: columns(&sql, asker), rows, notices, held })
         };
         self.finished.fetch_add(1, Ordering::SeqCst);
         result
@@ -217,6 +224,7 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         per_address: AtomicU32::new(20),
         certificates: AtomicBool::new(false),
         meter: Arc::default(),
+        lane: Arc::default(),
         quantum: Mutex::default(),
         answers: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),

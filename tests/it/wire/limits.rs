@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use pgveil::engine::Size;
+
 use super::double::{PASSWORD, start, start_with};
 use super::socket::{SSL_REQUEST, Socket, bind, describe, execute, kinds, packet, parse, query, startup, sync};
 
@@ -164,4 +166,60 @@ async fn logins_beyond_the_limit_are_told_so() {
     for mut socket in held {
         assert_eq!(socket.value("SELECT 1").await, "1");
     }
+}
+
+/// Long messages that never end take their room out of one stock: no number of sessions takes more, and another role's are read.
+#[tokio::test]
+async fn half_a_message_takes_no_more_than_the_stock_has() {
+    let running = start().await;
+    let mut begun = Vec::new();
+    for _ in 0..10 {
+        let mut socket = Socket::log_in(running.address).await;
+        let mut half = vec![b'Q'];
+        half.extend((3_i32 << 20).to_be_bytes());
+        half.extend(vec![b' '; 1 << 20]);
+        socket.send(&half).await;
+        begun.push(socket);
+    }
+    // They are read to their end all the same where there is room.
+    for socket in &mut begun {
+        let mut rest = vec![b' '; (2 << 20) - 5];
+        rest.push(0);
+        socket.send(&rest).await;
+        assert_eq!(socket.until_ready().await[0].field(b'C'), "54001");
+        assert_eq!(socket.value("SELECT 1").await, "1");
+    }
+}
+
+/// While another large statement of the role is read, the next one waits, small ones do not, and a cancel ends the wait.
+#[tokio::test]
+async fn large_statements_wait_their_turn_and_can_be_cancelled() {
+    let running = start().await;
+    let large = format!("SELECT 1{}", ",1".repeat(10_000));
+    let places = running.service.lane.each();
+    let mut turns = Vec::new();
+    for _ in 0..places {
+        turns.push(running.service.lane.turn("ann", Size::Large).await);
+    }
+    let [mut first, mut second, mut small] =
+        [Socket::log_in(running.address).await, Socket::log_in(running.address).await, Socket::log_in(running.address).await];
+    first.send(&query(&large)).await;
+    second.send(&[parse("", &large), sync()].concat()).await;
+    assert_eq!(small.value("SELECT 1").await, "1");
+    let key = second.key.clone();
+    let cancelling = async {
+        loop {
+            super::cancel::cancel(running.address, &key).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let replies = tokio::select! {
+        replies = second.until_ready() => replies,
+        () = cancelling => unreachable!("it goes on until it is dropped"),
+    };
+    assert_eq!(replies[0].field(b'C'), "57014");
+    let answers = running.service.answers();
+    drop(turns);
+    assert_eq!(kinds(&first.until_ready().await), "TDCZ");
+    assert_eq!(running.service.answers(), answers + 1);
 }

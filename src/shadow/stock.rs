@@ -1,0 +1,279 @@
+//! What sessions hold in memory: answers as they come and on their way to a client that reads slowly, cursors, portals that are read in parts, prepared statements and
+//! long messages. A little is every session's own; what is beyond comes out of one stock for all, so that no number of sessions takes the machine's memory, and of
+//! which a quarter stays for other roles than the greediest.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::refusal::Refusal;
+
+/// What a session may hold before the common stock is asked.
+const OWN_BYTES: usize = 2 << 20;
+/// The common stock: of all sessions together.
+const COMMON_BYTES: usize = 1 << 30;
+/// Weight of a row and of a value beside their bytes: a million rows of a thousand NULLs are no small answer.
+const ROW_BYTES: usize = 48;
+const VALUE_BYTES: usize = 64;
+/// The SQLSTATE of an answer for which there is no room.
+pub const NO_ROOM: &str = "53200";
+
+/// What may still be held from one source.
+#[derive(Debug)]
+struct Source {
+    held: AtomicUsize,
+    most: usize,
+}
+
+impl Source {
+    fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { held: AtomicUsize::new(0), most })
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.most);
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    fn give(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The common stock, and what each role has of it.
+#[derive(Debug)]
+pub struct Stock {
+    common: Arc<Source>,
+    by_role: Mutex<HashMap<String, Arc<Source>>>,
+}
+
+/// One session's: its own, then the role's part of the common one.
+#[derive(Debug, Clone)]
+pub struct Share {
+    own: Arc<Source>,
+    of_role: Arc<Source>,
+    common: Arc<Source>,
+}
+
+/// What is held of a share; given back when it is dropped.
+#[derive(Debug)]
+pub struct Held {
+    share: Share,
+    own: usize,
+    common: usize,
+}
+
+impl Default for Stock {
+    fn default() -> Self {
+        Self::of(COMMON_BYTES)
+    }
+}
+
+impl Stock {
+    fn of(bytes: usize) -> Self {
+        Self { common: Source::new(bytes), by_role: Mutex::default() }
+    }
+
+    /// For one session of this role.
+    pub fn share(&self, role: &str) -> Share {
+        let most = self.common.most - self.common.most / 4;
+        let mut all = self.by_role.lock().unwrap_or_else(PoisonError::into_inner);
+        // Roles are the policy's: few.
+        let of_role = Arc::clone(all.entry(role.to_owned()).or_insert_with(|| Source::new(most)));
+        Share { own: Source::new(OWN_BYTES), of_role, common: Arc::clone(&self.common) }
+    }
+}
+
+/// One that nobody else has a part in: for who asks without a session.
+impl Default for Share {
+    fn default() -> Self {
+        Stock::default().share("")
+    }
+}
+
+/// The weight of a row.
+pub fn weight(row: &[Option<Bytes>]) -> usize {
+    weight_of_copy(row) + row.iter().flatten().map(Bytes::len).sum::<usize>()
+}
+
+/// The weight of a row whose values share their bytes with those of another.
+fn weight_of_copy(row: &[Option<Bytes>]) -> usize {
+    ROW_BYTES + row.len() * VALUE_BYTES
+}
+
+impl Share {
+    /// Holds nothing yet.
+    pub fn begin(&self) -> Held {
+        Held { share: self.clone(), own: 0, common: 0 }
+    }
+
+    /// # Errors
+    /// 53200 where the stock is at its end.
+    pub fn hold(&self, bytes: usize) -> Result<Held, Refusal> {
+        let mut held = self.begin();
+        held.add(bytes)?;
+        Ok(held)
+    }
+
+    /// # Errors
+    /// 53200 where the stock is at its end.
+    pub fn hold_rows(&self, rows: &[Vec<Option<Bytes>>]) -> Result<Held, Refusal> {
+        self.hold(rows.iter().map(|row| weight(row)).sum())
+    }
+
+    /// Of rows that are held already, once more without their bytes.
+    ///
+    /// # Errors
+    /// 53200 where the stock is at its end.
+    pub fn hold_copies(&self, rows: &[Vec<Option<Bytes>>]) -> Result<Held, Refusal> {
+        self.hold(rows.iter().map(|row| weight_of_copy(row)).sum())
+    }
+}
+
+impl Held {
+    /// # Errors
+    /// 53200 where the stock is at its end; what was held stays held.
+    pub fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let Share { own, of_role, common } = &self.share;
+        if self.common == 0 && own.take(bytes) {
+            self.own += bytes;
+            return Ok(());
+        }
+        // What is more than little comes out of the common stock as a whole.
+        let all = self.own + bytes;
+        if of_role.take(all) {
+            if common.take(all) {
+                own.give(std::mem::take(&mut self.own));
+                self.common += all;
+                return Ok(());
+            }
+            of_role.give(all);
+        }
+        Err(Refusal::new(NO_ROOM, "out of memory")
+            .detail("Sessions hold too many rows that no client has read yet, or too many prepared statements and values. What was paid is kept: to ask again is free.")
+            .hint("Read or close open cursors, portals and prepared statements, or ask for fewer rows."))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.own + self.common
+    }
+
+    /// Gives back what is held beyond so many bytes.
+    pub fn fit(&mut self, bytes: usize) {
+        let excess = self.bytes().saturating_sub(bytes);
+        let common = excess.min(self.common);
+        self.share.of_role.give(common);
+        self.share.common.give(common);
+        self.common -= common;
+        self.share.own.give(excess - common);
+        self.own -= excess - common;
+    }
+
+    /// Takes over what another of the same session holds.
+    pub fn join(&mut self, mut other: Self) {
+        self.own += std::mem::take(&mut other.own);
+        self.common += std::mem::take(&mut other.common);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.share.own.give(self.own);
+        self.share.of_role.give(self.common);
+        self.share.common.give(self.common);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(bytes: usize) -> Vec<Vec<Option<Bytes>>> {
+        vec![vec![Some(Bytes::from(vec![0; bytes])), None]]
+    }
+
+    fn held(stock: &Stock, share: &Share) -> [usize; 3] {
+        [&share.own, &share.of_role, &stock.common].map(|source| source.held.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn little_is_ones_own_and_much_is_everybodys() {
+        let stock = Stock::of(3 * OWN_BYTES);
+        let (greedy, modest) = (stock.share("ann"), stock.share("ann"));
+        let mut all: Vec<Held> = (0..2).map(|_| greedy.hold_rows(&rows(OWN_BYTES)).ok().unwrap()).collect();
+        assert_eq!(greedy.hold_rows(&rows(OWN_BYTES)).err().unwrap().sqlstate, NO_ROOM);
+        // Who holds little is not touched by it.
+        let small = modest.hold_rows(&rows(1000)).ok().unwrap();
+        assert!(modest.hold_rows(&rows(OWN_BYTES)).is_err());
+        all.pop();
+        assert!(modest.hold_rows(&rows(OWN_BYTES)).is_ok());
+        drop((all, small));
+        assert_eq!([held(&stock, &greedy), held(&stock, &modest)], [[0; 3]; 2]);
+    }
+
+    #[test]
+    fn one_role_leaves_room_for_another() {
+        let stock = Stock::of(8 * OWN_BYTES);
+        let greedy: Vec<Share> = (0..8).map(|_| stock.share("ann")).collect();
+        let all: Vec<Held> = greedy.iter().cycle().map_while(|share| share.hold_rows(&rows(OWN_BYTES)).ok()).collect();
+        assert_eq!(all.len(), 5, "six of eight, less what the rows weigh beside their bytes");
+        let other = stock.share("bob");
+        let others = [other.hold_rows(&rows(OWN_BYTES)).ok().unwrap(), other.hold_rows(&rows(OWN_BYTES / 2)).ok().unwrap()];
+        drop(all);
+        assert!(greedy[0].hold_rows(&rows(OWN_BYTES)).is_ok());
+        drop(others);
+        assert_eq!(held(&stock, &other), [0; 3]);
+    }
+
+    #[test]
+    fn what_grows_moves_to_the_common_stock_and_is_given_back() {
+        let stock = Stock::of(4 * OWN_BYTES);
+        let share = stock.share("ann");
+        let mut growing = share.begin();
+        growing.add(OWN_BYTES).unwrap();
+        assert_eq!(held(&stock, &share), [OWN_BYTES, 0, 0]);
+        growing.add(1).unwrap();
+        assert_eq!(held(&stock, &share), [0, OWN_BYTES + 1, OWN_BYTES + 1]);
+        growing.add(OWN_BYTES).unwrap();
+        // Three of four are the role's most; what was held stays held.
+        assert!(growing.add(OWN_BYTES).is_err());
+        assert_eq!(held(&stock, &share), [0, 2 * OWN_BYTES + 1, 2 * OWN_BYTES + 1]);
+        growing.fit(10);
+        assert_eq!(held(&stock, &share), [0, 10, 10]);
+        growing.fit(100);
+        let small = share.hold(70).unwrap();
+        assert_eq!(held(&stock, &share), [70, 10, 10]);
+        drop((growing, small));
+        assert_eq!(held(&stock, &share), [0; 3]);
+        // A role may be at its end where the stock is not, and the other way round.
+        let others: Vec<Held> = ["bob", "eve"].map(|role| stock.share(role).hold(3 * OWN_BYTES / 2 + OWN_BYTES / 4).unwrap()).into();
+        assert!(share.hold(OWN_BYTES).is_ok());
+        assert!(share.hold(OWN_BYTES + 1).is_err());
+        assert_eq!(held(&stock, &share)[1], 0);
+        drop(others);
+    }
+
+    #[test]
+    fn what_is_joined_is_given_back_once() {
+        let stock = Stock::of(8 * OWN_BYTES);
+        let share = stock.share("ann");
+        let mut joined = share.hold(100).unwrap();
+        joined.join(share.hold(2 * OWN_BYTES).unwrap());
+        joined.join(share.hold(7).unwrap());
+        assert_eq!((joined.bytes(), held(&stock, &share)), (2 * OWN_BYTES + 107, [107, 2 * OWN_BYTES, 2 * OWN_BYTES]));
+        joined.fit(50);
+        assert_eq!(held(&stock, &share), [50, 0, 0]);
+        drop(joined);
+        assert_eq!(held(&stock, &share), [0; 3]);
+    }
+
+    #[test]
+    fn copies_weigh_no_bytes() {
+        let share = Stock::of(4 * OWN_BYTES).share("ann");
+        let [whole, copies] = [share.hold_rows(&rows(5000)), share.hold_copies(&rows(5000))].map(|held| held.ok().unwrap().own);
+        assert_eq!(whole - copies, 5000);
+        assert_eq!(copies, ROW_BYTES + 2 * VALUE_BYTES);
+    }
+}
