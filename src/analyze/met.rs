@@ -67,9 +67,7 @@ impl<'e> Met<'e> {
         self.conditions.iter().all(|(condition, list)| {
             let plain = value.as_ref().and_then(Plain::of);
             match (list, plain) {
-                (Some(list), Some(plain)) if list.holds_kind_of(&plain) => {
-                    list.values.contains(&plain) != list.negated
-                }
+                (Some(list), Some(plain)) if list.holds_kind_of(&plain) => list.values.contains(&plain) != list.negated,
                 _ => match evaluate(condition, &[(self.id, value.clone())]) {
                     Ok(holds) => holds == Some(Scalar::Bool(true)),
                     Err(NotEvaluable) => true,
