@@ -215,6 +215,7 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
 }
 
 fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
+    rows::check_written_out(release)?;
     let over_matches = preserved::over_matches(release, policy)?;
     let keeps_public_rows = over_matches.is_some();
     let release = over_matches.as_ref().unwrap_or(release);

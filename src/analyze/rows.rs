@@ -1,10 +1,13 @@
 //! What holds for every row of a relation: definitions, conditions, NULLs of outer joins, tables read.
 
+use std::collections::HashMap;
+
 use super::keys::KeyRule;
 use super::label::{Lineage, only_scan, unit_of};
 use crate::catalog::{Type, UniqueKey};
 use crate::policy::{Policy, Protection};
-use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, TableId};
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Relation, Release, TableId};
 
 /// Definitions of the columns that derived tables compute of the row alone.
 pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
@@ -15,6 +18,55 @@ pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
         Relation::Window { .. } | Relation::Union { .. } => {}
     }
     found
+}
+
+/// Refuses definitions that would not fit where they are read: each of a column that reads another twice doubles it.
+///
+/// # Errors
+/// 54001 past [`WRITTEN_OUT_MAX`].
+pub(super) fn check_written_out(release: &Release) -> Result<(), Refusal> {
+    let mut known = HashMap::new();
+    weigh(&release.input, &mut known)?;
+    let read = release.aggregates.iter().flat_map(Aggregate::reads).chain(release.keys.iter().map(|key| &key.expr));
+    read.into_iter().try_for_each(|expr| written_out(expr, &known).map(|_| ()))
+}
+
+/// Largest definition with those of the columns it reads in it; a constant counts one, as lists hold many, all else four.
+const WRITTEN_OUT_MAX: usize = 60_000;
+
+fn weigh(relation: &Relation, known: &mut HashMap<ColumnId, usize>) -> Result<(), Refusal> {
+    for input in relation.inputs() {
+        weigh(input, known)?;
+    }
+    let computed = match relation {
+        Relation::Project { input: _, columns } => columns.as_slice(),
+        Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Join { .. } | Relation::Group { .. } => &[],
+        Relation::Window { .. } | Relation::Union { .. } => &[],
+    };
+    for expr in relation.expressions() {
+        for inner in expr.own_relations() {
+            weigh(inner, known)?;
+        }
+        let nodes = written_out(expr, known)?;
+        if let Some((id, _)) = computed.iter().find(|(_, definition)| std::ptr::eq(definition, expr)) {
+            known.insert(*id, nodes);
+        }
+    }
+    Ok(())
+}
+
+/// Size of an expression, those of its computed columns' definitions among them.
+fn written_out(expr: &Expr, known: &HashMap<ColumnId, usize>) -> Result<usize, Refusal> {
+    let mut nodes = 0usize;
+    expr.walk(&mut |e| {
+        let own = if e.as_literal().is_some() { 1 } else { 4 };
+        nodes = nodes.saturating_add(e.as_column().and_then(|id| known.get(&id).copied()).unwrap_or(own));
+    });
+    if nodes <= WRITTEN_OUT_MAX {
+        return Ok(nodes);
+    }
+    let message = "an expression over private rows is too complex once the columns that it reads are written out";
+    Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message))
 }
 
 /// Columns that an outer join may fill with NULL.

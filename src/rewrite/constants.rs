@@ -54,7 +54,7 @@ pub(super) fn rows(rows: &ConstantRows, types: &[Type], alias: &str) -> (ast::Ta
 fn cell(raw: ast::Expr, data_type: &Type) -> Cell {
     let limit = of_type(data_type);
     let clamp = limited(data_type).then(|| (bound(limit.lo, data_type), bound(limit.hi, data_type), limit));
-    Cell { raw, clamp, data_type: data_type.clone(), known: limit }
+    Cell { raw, clamp, data_type: data_type.clone(), known: limit, nodes: 1 }
 }
 
 /// Types whose values may lie where an operator could fail: NaN, infinities, years past any arithmetic.

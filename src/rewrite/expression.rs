@@ -25,7 +25,7 @@ use crate::resolve::catalogue::{Function, Rule, rule};
 use crate::resolve::{ColumnId, Expr, Node, Relation};
 
 /// Largest emitted expression, in nodes: clamps repeat their operand.
-const NODES_MAX: usize = 5_000;
+const NODES_MAX: usize = 10_000;
 
 /// A column as the relation below offers it.
 #[derive(Debug, Clone)]
@@ -37,6 +37,8 @@ pub struct Cell {
     pub data_type: Type,
     /// The raw reference already lies within this (a computed column of a derived table).
     pub known: Interval,
+    /// How large the raw reference is: a computed column is written out wherever it is read.
+    pub nodes: usize,
 }
 
 /// Emits expressions over the cells of one relation.
@@ -52,11 +54,15 @@ impl Expressions<'_> {
     /// # Errors
     /// 0A000 for what cannot be made total, 54001 where the guards would grow too large.
     pub fn emit(&self, expr: &Expr) -> Result<(ast::Expr, Interval), Refusal> {
-        let emitted = match self.of_one_collation(expr) {
-            Some(cells) => Expressions { cells: &cells, relations: self.relations }.total(expr)?,
-            None => self.total(expr)?,
-        };
-        Ok((emitted.sql, emitted.range))
+        let Emitted { sql, range, tiny: _, nodes: _ } = self.emitted(expr)?;
+        Ok((sql, range))
+    }
+
+    pub(super) fn emitted(&self, expr: &Expr) -> Result<Emitted, Refusal> {
+        match self.of_one_collation(expr) {
+            Some(cells) => Expressions { cells: &cells, relations: self.relations }.total(expr),
+            None => self.total(expr),
+        }
     }
 
     pub fn condition(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
@@ -82,10 +88,13 @@ impl Expressions<'_> {
 
     /// The expression where only NULL or not matters, or finite or not: a clamp changes neither, or hides it.
     pub fn presence(&self, expr: &Expr) -> Result<ast::Expr, Refusal> {
-        match expr.as_column() {
-            Some(id) => Ok(self.cell(id)?.raw.clone()),
-            None => Ok(self.emit(expr)?.0),
-        }
+        Ok(self.stored(expr)?.sql)
+    }
+
+    fn stored(&self, expr: &Expr) -> Result<Emitted, Refusal> {
+        let Some(id) = expr.as_column() else { return self.emitted(expr) };
+        let cell = self.cell(id)?;
+        Ok(Emitted { nodes: cell.nodes, ..Emitted::plain(cell.raw.clone(), Interval::ALL) })
     }
 
     fn total(&self, expr: &Expr) -> Result<Emitted, Refusal> {
@@ -110,12 +119,15 @@ impl Expressions<'_> {
         let Flat { from, mut conditions, cells } = relations.emit(relation)?;
         let mut visible = self.cells.clone();
         visible.extend(cells);
+        let mut nodes = conditions.len() + 1;
         for conjunct in condition.into_iter().flat_map(Expr::conjuncts) {
-            conditions.push(Expressions { cells: &visible, relations: self.relations }.condition(conjunct)?);
+            let emitted = Expressions { cells: &visible, relations: self.relations }.emitted(conjunct)?;
+            nodes += emitted.nodes;
+            conditions.push(emitted.sql);
         }
         let one = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
         let query = sql::select(one, vec![from], sql::all(conditions.into_iter().map(sql::nested).collect()), Vec::new());
-        Ok(Emitted::plain(ast::Expr::Exists { subquery: Box::new(query), negated: false }, Interval::ALL))
+        Ok(Emitted { nodes, ..Emitted::plain(ast::Expr::Exists { subquery: Box::new(query), negated: false }, Interval::ALL) })
     }
 
     pub(super) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
@@ -126,7 +138,7 @@ impl Expressions<'_> {
         let cell = self.cell(id)?;
         Ok(match &cell.clamp {
             Some((lo, hi, range)) => {
-                Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: 5 }
+                Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: 3 * cell.nodes + 2 }
             }
             None => {
                 // A text's range is that of its length.
@@ -134,7 +146,7 @@ impl Expressions<'_> {
                     Type::Varchar(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
                     _ => cell.known,
                 };
-                Emitted { tiny: is_float(&cell.data_type), ..Emitted::plain(cell.raw.clone(), known) }
+                Emitted { tiny: is_float(&cell.data_type), nodes: cell.nodes, ..Emitted::plain(cell.raw.clone(), known) }
             }
         })
     }
@@ -183,13 +195,15 @@ impl Expressions<'_> {
             return Ok(comparison);
         }
         if let (Function::IsNull | Function::IsNotNull, [subject]) = (function, arguments) {
-            let subject = sql::nested(self.presence(subject)?);
+            let Emitted { sql: subject, nodes, .. } = self.stored(subject)?;
+            let subject = sql::nested(subject);
             let test = if function == Function::IsNull { ast::Expr::IsNull(Box::new(subject)) } else { ast::Expr::IsNotNull(Box::new(subject)) };
-            return Ok(Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL));
+            return Ok(Emitted { nodes: nodes + 1, ..Emitted::plain(ast::Expr::Nested(Box::new(test)), Interval::ALL) });
         }
         if let Function::CountNulls | Function::CountNonNulls | Function::IsFinite = function {
-            let arguments = arguments.iter().map(|a| self.presence(a)).collect::<Result<Vec<_>, _>>()?;
-            return Ok(of_stored(function, arguments));
+            let arguments = arguments.iter().map(|a| self.stored(a)).collect::<Result<Vec<_>, _>>()?;
+            let nodes = arguments.iter().map(|a| a.nodes).sum::<usize>() + 1;
+            return Ok(Emitted { nodes, ..of_stored(function, arguments.into_iter().map(|a| a.sql).collect()) });
         }
         let emitted = arguments.iter().map(|a| self.total(a)).collect::<Result<Vec<_>, _>>()?;
         match function {
@@ -222,8 +236,10 @@ impl Expressions<'_> {
         let [left, right] = arguments else { return Ok(None) };
         // Two bare columns are compared as they are stored: a join on the unit must not make two people one because both lie past a bound.
         if let (Some(a), Some(b)) = (left.as_column(), right.as_column()) {
-            let (a, b) = (self.cell(a)?.raw.clone(), self.cell(b)?.raw.clone());
-            return Ok(Some(Emitted::plain(sql::binary(sql::nested(a), op, sql::nested(b)), Interval::ALL)));
+            let (a, b) = (self.cell(a)?, self.cell(b)?);
+            let nodes = a.nodes + b.nodes + 1;
+            let sql = sql::binary(sql::nested(a.raw.clone()), op, sql::nested(b.raw.clone()));
+            return Ok(Some(Emitted { nodes, ..Emitted::plain(sql, Interval::ALL) }));
         }
         let flipped = left.as_literal().is_some();
         let (subject, constant) = if flipped { (right, left) } else { (left, right) };
@@ -240,7 +256,7 @@ impl Expressions<'_> {
         }
         let constant = literal(Some(value), &constant.data_type).sql;
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
-        Ok(Some(Emitted::plain(sql::binary(left, op, right), Interval::ALL)))
+        Ok(Some(Emitted { nodes: cell.nodes + 2, ..Emitted::plain(sql::binary(left, op, right), Interval::ALL) }))
     }
 }
 

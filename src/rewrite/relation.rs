@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 use super::constants;
 use super::expression::{Cell, Expressions};
-use super::guard::bound;
+use super::guard::{Emitted, bound};
 use super::sql;
 use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::catalog::Type;
@@ -50,8 +50,9 @@ impl Relations<'_> {
             Relation::Project { input, columns } => {
                 let mut flat = self.emit(input)?;
                 for (id, expr) in columns {
-                    let (sql, known) = Expressions { cells: &flat.cells, relations: Some(self) }.emit(expr)?;
-                    flat.cells.insert(*id, Cell { raw: sql, clamp: None, data_type: expr.data_type.clone(), known });
+                    let Emitted { sql: raw, range: known, tiny: _, nodes } =
+                        Expressions { cells: &flat.cells, relations: Some(self) }.emitted(expr)?;
+                    flat.cells.insert(*id, Cell { raw, clamp: None, data_type: expr.data_type.clone(), known, nodes });
                 }
                 Ok(flat)
             }
@@ -108,7 +109,7 @@ impl Relations<'_> {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
             projection.push(sql::aliased(cell.raw.clone(), &name));
-            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+            cells.insert(*id, Cell { raw: sql::column(&alias, &name), nodes: 1, ..cell.clone() });
         }
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
@@ -137,6 +138,7 @@ fn scanned(alias: &str, column: &Column) -> Cell {
             clamp: Some((constant(&bounds.lower), constant(&bounds.upper), Interval::new(lo, hi))),
             data_type: data_type.clone(),
             known: Interval::ALL,
+            nodes: 1,
         };
     }
     typed(raw, data_type)
@@ -153,5 +155,5 @@ pub(super) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) => None,
         Type::Uuid | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => None,
     };
-    Cell { raw, clamp, data_type: data_type.clone(), known: limit }
+    Cell { raw, clamp, data_type: data_type.clone(), known: limit, nodes: 1 }
 }

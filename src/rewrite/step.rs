@@ -27,7 +27,7 @@ impl Relations<'_> {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(one_spelling(cell.raw.clone(), &cell.data_type), &name));
             group_by.push(sql::number(&projection.len().to_string()));
-            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+            cells.insert(*id, Cell { raw: sql::column(&alias, &name), nodes: 1, ..cell.clone() });
         }
         for (id, aggregate) in aggregates.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
@@ -57,7 +57,7 @@ impl Relations<'_> {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(cell.raw.clone(), &name));
             ties.extend(spelled_out(cell)?);
-            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+            cells.insert(*id, Cell { raw: sql::column(&alias, &name), nodes: 1, ..cell.clone() });
         }
         for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
