@@ -20,7 +20,7 @@ use super::scope::{Scope, name_of};
 use super::tree::{ColumnInfo, ConstantId, Expr, Node};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
-use types::{cast, literal};
+use types::literal;
 
 /// Values of the session that expressions may name; read once a statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,8 @@ pub struct Constants {
     pub role: String,
     /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on the zone is refused.
     pub is_utc: bool,
+    /// Dates, intervals and floats are printed as where private rows are read. Under other settings their text is refused.
+    pub prints_plainly: bool,
 }
 
 /// Resolves row-level expressions of one scope.
@@ -243,7 +245,7 @@ impl Expressions<'_> {
             let (a, b) = (type_name(&left.data_type), type_name(&right.data_type));
             return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("operator does not exist: {a} || {b}")));
         }
-        self.call("||", vec![cast(left, &Type::Text)?, cast(right, &Type::Text)?])
+        self.call("||", vec![self.shown(left, &Type::Text)?, self.shown(right, &Type::Text)?])
     }
 
     fn trim(

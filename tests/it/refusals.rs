@@ -33,6 +33,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "under pgveil.keys = domain, GROUP BY a value that is not known without the data",
             "a timestamp with time zone without its zone in a session whose TimeZone is not UTC",
             "{what} in a session whose TimeZone is not UTC",
+            "the text of a value of type {} under these settings",
         ],
     ),
     (

@@ -56,6 +56,35 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     assert_eq!(cost(&listed), 0.0);
 }
 
+/// Private rows are read under fixed settings: what would print otherwise in the session is refused, what prints alike is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn text_of_private_values_is_that_of_the_session() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let planned = async |name: &str, value: &str, text: &str| {
+        let sql = format!("SELECT count(*) FROM nls.interviews WHERE {text} = '1'");
+        let statements = parse(&sql).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
+        let asker = pgveil::engine::Asker { settings: vec![(name.to_owned(), value.to_owned())], ..Veil::asker() };
+        veil.engine.plan(&asker, query).await.map(|_| ()).map_err(|e| e.report().sqlstate)
+    };
+    let refused = Err("0A000".to_owned());
+    let date = "make_date(year::int, 1, 1)";
+    for text in [format!("{date}::text"), format!("concat({date}, race)").replace(", race", ", year"), format!("('x' || {date})")] {
+        assert_eq!(planned("DateStyle", "SQL, DMY", &text).await, refused, "{text}");
+        assert_eq!(planned("DateStyle", "ISO, DMY", &text).await, Ok(()), "{text}");
+    }
+    for (name, value, text) in [
+        ("extra_float_digits", "0", "hourly_wage::float8::text"),
+        ("IntervalStyle", "iso_8601", "format('%s', make_date(year::int, 1, 1) - timestamp '2000-01-01')"),
+        ("TimeZone", "Europe/Berlin", "concat(to_timestamp(year))"),
+        ("TimeZone", "Europe/Berlin", "to_char(CASE WHEN year > 70 THEN timestamptz '2000-01-01 00:00+00' ELSE make_date(year::int, 1, 1) END, 'D')"),
+    ] {
+        assert_eq!(planned(name, value, text).await, refused, "{name} {text}");
+    }
+    assert_eq!(planned("extra_float_digits", "3", "hourly_wage::float8::text").await, Ok(()));
+    assert_eq!(planned("extra_float_digits", "0", "year::text").await, Ok(()));
+}
+
 /// A list is one error for each aggregate: what may be further off takes less of the vector, so that the whole costs less than the smallest error for all.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_aggregate_may_have_a_wanted_error_of_its_own() {

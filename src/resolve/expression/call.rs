@@ -58,14 +58,17 @@ impl Expressions<'_> {
             ("greatest", _) => self.merged(Function::Greatest, arguments, "GREATEST"),
             ("least", _) => self.merged(Function::Least, arguments, "LEAST"),
             ("nullif", _) => match <[Expr; 2]>::try_from(arguments) {
-                Ok([a, b]) => null_if(a, b),
+                Ok([a, b]) => {
+                    self.require_one_zone(&[&a, &b], "NULLIF")?;
+                    null_if(a, b)
+                }
                 Err(_) => Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, "NULLIF takes two arguments")),
             },
-            ("concat", 1..) => Ok(Expr::call(Function::Concat, texts(arguments)?, Type::Text)),
+            ("concat", 1..) => Ok(Expr::call(Function::Concat, self.texts(arguments)?, Type::Text)),
             ("concat_ws", 2..) => {
                 let separator = coerce_text(arguments.remove(0))?;
                 match separator.as_literal() {
-                    Some(_) => Ok(Expr::call(Function::ConcatSeparated, [vec![separator], texts(arguments)?].concat(), Type::Text)),
+                    Some(_) => Ok(Expr::call(Function::ConcatSeparated, [vec![separator], self.texts(arguments)?].concat(), Type::Text)),
                     None => Err(Refusal::unsupported("concat_ws() with a separator that is not a constant")),
                 }
             }
@@ -101,19 +104,58 @@ impl Expressions<'_> {
         }
         if let Type::Varchar(Some(length)) = to {
             // PostgreSQL cuts a longer value.
-            let shown = cast(expr, &Type::Varchar(None))?.cast(Type::Text);
+            let shown = self.shown(expr, &Type::Varchar(None))?.cast(Type::Text);
             let cut = Expr::call(Function::Left, vec![shown, Expr::literal(Some(Scalar::Int(i64::from(*length))), Type::Int4)], Type::Text);
             return Ok(folded(cut).cast(Type::Varchar(None)));
         }
-        Ok(folded(cast(expr, to)?))
+        Ok(folded(if matches!(to, Type::Text | Type::Varchar(_)) { self.shown(expr, to)? } else { cast(expr, to)? }))
+    }
+
+    /// A value as text.
+    ///
+    /// # Errors
+    /// 0A000 where the session's settings print such values in another way than those under which private rows are read.
+    pub(super) fn shown(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
+        match &expr.data_type {
+            Type::Timestamptz => self.require_utc("the text of a timestamp with time zone")?,
+            Type::Date | Type::Timestamp | Type::Interval | Type::Float4 | Type::Float8 => {}
+            _ => return cast(expr, to),
+        }
+        if self.constants.prints_plainly {
+            return cast(expr, to);
+        }
+        Err(Refusal::unsupported(format!("the text of a value of type {} under these settings", type_name(&expr.data_type)))
+            .hint("Send RESET DateStyle, RESET IntervalStyle and RESET extra_float_digits first, or use to_char()."))
+    }
+
+    /// The arguments of `concat`, each as the text that its type's output function gives.
+    pub(super) fn texts(&self, arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+        arguments
+            .into_iter()
+            .map(|argument| match argument.data_type {
+                // As text, a boolean is `true`; here it is `t`.
+                Type::Bool => {
+                    let shown = |text: &str| Expr::literal(Some(Scalar::Text(text.to_owned())), Type::Text);
+                    let no = Expr::call(Function::Not, vec![argument.clone()], Type::Bool);
+                    Ok(Expr { node: Node::Case { branches: vec![(argument, shown("t")), (no, shown("f"))], otherwise: None }, data_type: Type::Text })
+                }
+                _ => self.shown(argument, &Type::Text),
+            })
+            .collect()
+    }
+
+    /// Values that are brought to one type: between timestamps with and without zone only in a session of UTC.
+    pub(super) fn require_one_zone(&self, values: &[&Expr], name: &str) -> Result<(), Refusal> {
+        let is_local = values.iter().any(|e| matches!(e.data_type, Type::Date | Type::Timestamp));
+        if is_local && values.iter().any(|e| e.data_type == Type::Timestamptz) {
+            self.require_utc(&format!("{name} of timestamps with and without time zone"))?;
+        }
+        Ok(())
     }
 
     /// COALESCE and its kin.
     fn merged(&self, function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
-        let local = arguments.iter().any(|a| matches!(a.data_type, Type::Date | Type::Timestamp));
-        if local && arguments.iter().any(|a| a.data_type == Type::Timestamptz) {
-            self.require_utc(&format!("{name} of timestamps with and without time zone"))?;
-        }
+        self.require_one_zone(&arguments.iter().collect::<Vec<_>>(), name)?;
         merge(function, arguments, name).map(folded)
     }
 
@@ -236,22 +278,6 @@ fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
     let (Some(b), Some(a)) = (compared.pop(), compared.pop()) else { return Err(Refusal::unsupported("NULLIF")) };
     let common = a.data_type.clone();
     Ok(folded(Expr::call(Function::NullIf, vec![a, b], common).cast(result)))
-}
-
-/// The arguments of `concat`, each as the text that its type's output function gives.
-pub(super) fn texts(arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
-    arguments
-        .into_iter()
-        .map(|argument| match argument.data_type {
-            // As text, a boolean is `true`; here it is `t`.
-            Type::Bool => {
-                let shown = |text: &str| Expr::literal(Some(Scalar::Text(text.to_owned())), Type::Text);
-                let no = Expr::call(Function::Not, vec![argument.clone()], Type::Bool);
-                Ok(Expr { node: Node::Case { branches: vec![(argument, shown("t")), (no, shown("f"))], otherwise: None }, data_type: Type::Text })
-            }
-            _ => cast(argument, &Type::Text),
-        })
-        .collect()
 }
 
 /// Arguments that must be constants are, and lie where the function cannot fail.

@@ -315,9 +315,10 @@ impl Expressions<'_> {
         if let Some(expr) = otherwise {
             results.push(self.resolve(expr)?);
         }
+        self.require_one_zone(&results.iter().collect::<Vec<_>>(), "CASE")?;
         let mut results = unify(results, "CASE")?;
-        let otherwise = if has_otherwise { results.pop().map(Box::new) } else { None };
         let data_type = of_all(&results).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
+        let otherwise = if has_otherwise { results.pop().map(Box::new) } else { None };
         Ok(Expr { node: Node::Case { branches: tests.into_iter().zip(results).collect(), otherwise }, data_type })
     }
 }

@@ -2,7 +2,6 @@
 
 use sqlparser::ast;
 
-use super::call::texts;
 use super::forms::{coerce_text, negate_if};
 use super::{Expressions, pattern, unify};
 use crate::catalog::Type;
@@ -39,7 +38,7 @@ impl Expressions<'_> {
         let Some(Scalar::Text(format)) = format.as_literal() else {
             return Err(Refusal::unsupported("format() with a format that is not a constant").hint(hint));
         };
-        let values = texts(arguments)?;
+        let values = self.texts(arguments)?;
         let mut pieces = Vec::new();
         let (mut plain, mut next, mut rest) = (String::new(), 0, format.as_str());
         while let Some((before, after)) = rest.split_once('%') {
@@ -100,6 +99,7 @@ impl Expressions<'_> {
         };
         let mut all = self.elements(array)?;
         all.insert(0, self.value(subject)?);
+        self.require_one_zone(&all.iter().collect::<Vec<_>>(), "width_bucket()")?;
         let all = unify(all, "width_bucket")?;
         let known = matches!(
             all[0].data_type,
