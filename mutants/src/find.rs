@@ -1,5 +1,6 @@
 //! Finds what can be mutated: comparisons, logic, arithmetic, small numbers, pairs of methods, statements, conditions and whole functions.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use proc_macro2::Span;
@@ -11,7 +12,6 @@ use syn::{BinOp, Expr, Stmt, UnOp};
 pub struct Site {
     pub id: usize,
     pub file: PathBuf,
-    pub module: String,
     pub line: usize,
     pub function: String,
     /// Bytes of the text that it replaces.
@@ -32,7 +32,7 @@ pub enum Change {
 }
 
 /// Methods and functions that are mistaken for one another.
-const PAIRS: [(&str, &str); 16] = [
+const PAIRS: [(&str, &str); 13] = [
     ("min", "max"),
     ("any", "all"),
     ("is_some", "is_none"),
@@ -45,13 +45,10 @@ const PAIRS: [(&str, &str); 16] = [
     ("round_up", "round_down"),
     ("is_some_and", "is_none_or"),
     ("min_by_key", "max_by_key"),
-    ("take_while", "skip_while"),
-    ("take", "skip"),
     ("is_positive", "is_negative"),
-    ("intersection", "union"),
 ];
 
-pub fn sites(file: &Path, module: &str, text: &str) -> Vec<Site> {
+pub fn sites(file: &Path, text: &str) -> Vec<Site> {
     let parsed = match syn::parse_file(text) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -59,14 +56,26 @@ pub fn sites(file: &Path, module: &str, text: &str) -> Vec<Site> {
             return Vec::new();
         }
     };
-    let mut finder = Finder { file, module, text, functions: Vec::new(), found: Vec::new() };
+    let mut finder = Finder { file, text, functions: Vec::new(), found: Vec::new() };
     finder.visit_file(&parsed);
+    number_equals(&mut finder.found);
     finder.found
+}
+
+/// Tells mutants of one function that read the same apart.
+fn number_equals(sites: &mut [Site]) {
+    let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for site in sites {
+        let count = seen.entry((site.function.clone(), site.label.clone())).or_default();
+        *count += 1;
+        if *count > 1 {
+            site.label.push_str(&format!(" (number {count})"));
+        }
+    }
 }
 
 struct Finder<'a> {
     file: &'a Path,
-    module: &'a str,
     text: &'a str,
     functions: Vec<String>,
     found: Vec<Site>,
@@ -77,8 +86,8 @@ impl Finder<'_> {
         // Outside of functions everything is constant.
         let Some(function) = self.functions.last().cloned() else { return };
         let line = self.text[..start].matches('\n').count() + 1;
-        let (file, module) = (self.file.to_owned(), self.module.to_owned());
-        self.found.push(Site { id: 0, file, module, line, function, start, end, change, label });
+        let file = self.file.to_owned();
+        self.found.push(Site { id: 0, file, line, function, start, end, change, label });
     }
 
     fn replace(&mut self, whole: Span, mutant: String) {

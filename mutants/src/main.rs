@@ -1,14 +1,18 @@
 //! Mutants by switches: one build holds them all, and the environment variable PGVEIL_MUTANT turns one of them on for a run of the tests.
 //!
+//! Nobody waits for tests that have nothing to do with a mutant: a first run without any writes down which tests ask for which switches.
+//!
 //! A mutant of an expression is woven in as `if crate::mutated(17) { mutant } else { original }`. What does not compile is found by the compiler's own spans and
-//! left out. So a mutant costs a run of the tests that matter to its module, and no build.
+//! left out. So a mutant costs a run of the tests that reach it, and no build.
 
 mod find;
+mod run;
 mod trial;
 mod weave;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use find::Site;
 
@@ -17,12 +21,12 @@ const MODULES: [&str; 5] = ["analyze", "rewrite", "release", "mechanism", "ledge
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, each, seed] = arguments.as_slice() else {
-        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_MODULE SEED");
+    let [folder, each, seed, longest] = arguments.as_slice() else {
+        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_MODULE SEED LONGEST_TEST_IN_SECONDS");
         return ExitCode::from(2);
     };
-    let (Ok(each), Ok(seed)) = (each.parse::<usize>(), seed.parse::<u64>()) else {
-        eprintln!("MUTANTS_PER_MODULE and SEED are numbers");
+    let (Ok(each), Ok(seed), Ok(longest)) = (each.parse::<usize>(), seed.parse::<u64>(), longest.parse::<u64>()) else {
+        eprintln!("MUTANTS_PER_MODULE, SEED and LONGEST_TEST_IN_SECONDS are numbers");
         return ExitCode::from(2);
     };
     let folder = PathBuf::from(folder);
@@ -44,18 +48,17 @@ fn main() -> ExitCode {
         site.id = number + 1;
     }
     let sites = weave::compiling(root, &folder, sites);
-    trial::all(&folder, &sites)
+    trial::all(&folder, &sites, Duration::from_secs(longest))
 }
 
-/// What git knows of, and what it does not ignore.
+/// What git knows of, and what it does not ignore; but for the sources, which are woven.
 fn copy(root: &Path, folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     let listed = Command::new("git").args(["ls-files", "-co", "--exclude-standard"]).current_dir(root).output().unwrap();
-    for name in String::from_utf8(listed.stdout).unwrap().lines() {
+    for name in String::from_utf8(listed.stdout).unwrap().lines().filter(|name| !(name.starts_with("src/") && name.ends_with(".rs"))) {
         let (from, to) = (root.join(name), folder.join(name));
         if from.is_file() {
-            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-            std::fs::copy(from, to).unwrap();
+            weave::write_changed(&to, &std::fs::read(from).unwrap());
         }
     }
 }
@@ -72,7 +75,7 @@ fn sites_of(root: &Path, module: &str) -> Vec<Site> {
                 folders.push(path);
             } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "testing.rs" {
                 let text = std::fs::read_to_string(&path).unwrap();
-                found.extend(find::sites(path.strip_prefix(root).unwrap(), module, &text));
+                found.extend(find::sites(path.strip_prefix(root).unwrap(), &text));
             }
         }
     }

@@ -1,160 +1,174 @@
-//! Runs the tests that matter to each mutant, until one of them fails.
+//! Tries every mutant against the tests that reach it, the quickest first, until one fails: all unit tests, then the integration tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::find::Site;
+use crate::run::{Outcome, Switch, Tests, build, names, run};
 
-/// What kills the mutants of a module: a binary (`lib` or `it`) and the beginnings of tests' names, in the order in which they are tried.
-const TRIALS: [(&str, &[(&str, &[&str])]); 5] = [
-    (
-        "analyze",
-        &[
-            ("it", &["golden::", "shapes::"]),
-            ("lib", &["analyze::", "rewrite::", "resolve::"]),
-            ("it", &["neighbour::named", "neighbour::ranges", "neighbour::equal", "neighbour::forms", "invariants::refuse"]),
-            ("it", &["neighbour::neighbours", "neighbour::subqueries", "neighbour::steps", "neighbour::types", "statistics::"]),
-        ],
-    ),
-    (
-        "rewrite",
-        &[
-            ("it", &["golden::", "shapes::"]),
-            ("lib", &["rewrite::", "release::"]),
-            (
-                "it",
-                &["neighbour::named", "neighbour::equal", "neighbour::forms", "neighbour::parts", "neighbour::draws", "statistics::", "coverage::"],
-            ),
-            ("it", &["neighbour::neighbours", "neighbour::mutants", "neighbour::total", "neighbour::steps", "neighbour::types"]),
-        ],
-    ),
-    (
-        "release",
-        &[
-            ("lib", &["release::", "mechanism::exponential"]),
-            ("it", &["neighbour::equal", "road::", "statistics::", "middle::"]),
-            ("it", &["neighbour::draws", "coverage::", "reuse::", "twins::", "attack::known", "invariants::"]),
-        ],
-    ),
-    ("mechanism", &[("lib", &["mechanism::"]), ("it", &["golden::", "oracle::"]), ("it", &["neighbour::draws", "coverage::"])]),
-    (
-        "ledger",
-        &[
-            ("lib", &["ledger::"]),
-            ("it", &["ledger::conformance", "ledger::steps", "audit::"]),
-            ("it", &["reuse::", "road::", "cli::budget", "ledger::properties", "ledger::processes", "ledger::disk", "ledger::relay", "views::"]),
-        ],
-    ),
+/// Subjects of the integration tests that look at what the mutated modules do.
+const SUBJECTS: [&str; 23] = [
+    "attack",
+    "audit",
+    "cli",
+    "coarser",
+    "coverage",
+    "explain",
+    "golden",
+    "invariants",
+    "ledger",
+    "middle",
+    "neighbour",
+    "oracle",
+    "outer",
+    "plans",
+    "previews",
+    "refusals",
+    "reuse",
+    "road",
+    "shapes",
+    "statistics",
+    "twins",
+    "types",
+    "views",
 ];
 
 /// A run that takes so many times as long as without a mutant has lost its way.
 const PATIENCE: u32 = 4;
 
-enum Outcome {
-    Passed(Duration),
-    Failed(String),
-    Endless,
+/// Mutants that are tried at once.
+const AT_ONCE: usize = 2;
+
+/// Tests that pass without a mutant, how long they take, and the mutants that they reach.
+struct Reach {
+    tests: Tests,
+    took: Duration,
+    mutants: BTreeSet<usize>,
 }
 
-pub fn all(folder: &Path, sites: &[Site]) -> ExitCode {
-    let mut trials = Trials { folder, binaries: build(folder), limits: BTreeMap::new() };
-    let mut results = std::fs::File::options().create(true).append(true).open(folder.join("results.tsv")).unwrap();
-    let mut surviving = 0;
-    for site in sites {
-        let verdict = trials.of(site);
-        surviving += usize::from(verdict == SURVIVES);
-        let Site { id, module, file, line, function, label, start: _, end: _, change: _ } = site;
-        writeln!(results, "{id}\t{module}\t{}:{line}\t{function}\t{label}\t{verdict}", file.display()).unwrap();
+/// Tries all mutants that `results.tsv` does not have as killed already. Tests that take longer than `longest` are left out.
+pub fn all(folder: &Path, sites: &[Site], longest: Duration) -> ExitCode {
+    let path = folder.join("results.tsv");
+    let before: BTreeSet<String> = std::fs::read_to_string(&path).unwrap_or_default().lines().filter_map(killed).collect();
+    let mut open: Vec<&Site> = sites.iter().filter(|site| !before.contains(&key(site))).collect();
+    println!("{} of {} mutants were killed before", sites.len() - open.len(), sites.len());
+    let results = Mutex::new(File::options().create(true).append(true).open(path).unwrap());
+    let [unit, it] = build(folder);
+    let units = names(folder, &unit).into_iter().map(|name| Tests { binary: unit.clone(), names: vec![name] }).collect();
+    let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for name in names(folder, &it).into_iter().filter(|name| SUBJECTS.iter().any(|subject| name.starts_with(&format!("{subject}::")))) {
+        let module = name.rsplit_once("::").map_or(String::new(), |(module, _)| module.to_owned());
+        modules.entry(module).or_default().push(name);
     }
-    println!("{} mutants, {surviving} survive", sites.len());
-    if surviving == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let modules = modules.into_values().map(|names| Tests { binary: it.clone(), names }).collect();
+    let mut reached = BTreeSet::new();
+    for tests in [units, modules] {
+        if open.is_empty() {
+            break;
+        }
+        let reach = reach(folder, tests, longest);
+        reached.extend(reach.iter().flat_map(|one| one.mutants.iter().copied()));
+        let verdicts = at_once(&open, |at, site| {
+            let name = killer(folder, at, site, &reach)?;
+            note(&results, site, &format!("killed by {name}"));
+            Some(name)
+        });
+        open = open.into_iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none()).map(|(site, _)| site).collect();
+        println!("{} mutants are left", open.len());
+    }
+    for site in &open {
+        note(&results, site, if reached.contains(&site.id) { "survives" } else { "is reached by no test" });
+    }
+    if open.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-const SURVIVES: &str = "survives";
-
-struct Trials<'a> {
-    folder: &'a Path,
-    binaries: BTreeMap<String, PathBuf>,
-    /// By module and trial, once it ran without a mutant.
-    limits: BTreeMap<(&'static str, usize), Duration>,
+/// What a mutant is known by from one run to the next.
+fn key(site: &Site) -> String {
+    format!("{}\t{}\t{}", site.file.display(), site.function, site.label)
 }
 
-impl Trials<'_> {
-    fn of(&mut self, site: &Site) -> String {
-        let (module, trials) = TRIALS.iter().find(|(module, _)| *module == site.module).unwrap();
-        for (at, (binary, filters)) in trials.iter().enumerate() {
-            let binary = &self.binaries[*binary];
-            let limit = *self.limits.entry((module, at)).or_insert_with(|| match run(self.folder, binary, filters, 0, Duration::from_secs(900)) {
-                Outcome::Passed(took) => took * PATIENCE + Duration::from_secs(20),
-                Outcome::Failed(name) => panic!("{module}: {name} fails without a mutant"),
-                Outcome::Endless => panic!("{module}: the tests do not end without a mutant"),
-            });
-            match run(self.folder, binary, filters, site.id, limit) {
-                Outcome::Passed(_) => {}
-                Outcome::Failed(name) => return format!("killed by {name}"),
-                Outcome::Endless => return "killed by its time".to_owned(),
+/// The key of a line of the results that tells of a killed mutant.
+fn killed(line: &str) -> Option<String> {
+    let (rest, verdict) = line.rsplit_once('\t')?;
+    let (_, key) = rest.split_once('\t')?.1.split_once('\t')?;
+    verdict.starts_with("killed").then(|| key.to_owned())
+}
+
+fn note(results: &Mutex<File>, site: &Site, verdict: &str) {
+    writeln!(results.lock().unwrap(), "{}\t{}\t{}\t{verdict}", site.id, site.line, key(site)).unwrap();
+}
+
+/// The tests with what they reach, the quickest first.
+fn reach(folder: &Path, tests: Vec<Tests>, longest: Duration) -> Vec<Reach> {
+    let numbers: Vec<usize> = (0..tests.len()).collect();
+    let outcomes = at_once(&numbers, |at, number| {
+        let tests = &tests[number];
+        let file = folder.join(format!("reach{at}"));
+        let _ = std::fs::remove_file(&file);
+        match run(folder, tests, &Switch::Reach(&file), &said(folder, at), longest) {
+            Outcome::Passed(took) => {
+                let told = std::fs::read_to_string(&file).unwrap_or_default();
+                Some((took, told.lines().filter_map(|line| line.parse().ok()).collect()))
+            }
+            Outcome::Failed(name) => {
+                println!("{name} fails without a mutant, and is left out");
+                None
+            }
+            Outcome::Endless => {
+                println!("{} and its like take too long, and are left out", tests.names[0]);
+                None
             }
         }
-        SURVIVES.to_owned()
-    }
-}
-
-/// The test binaries by name.
-fn build(folder: &Path) -> BTreeMap<String, PathBuf> {
-    let output =
-        Command::new("cargo").args(["test", "--no-run", "--lib", "--test", "it", "--message-format=json"]).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut found = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
-        if let Some(path) = value["executable"].as_str()
-            && value["profile"]["test"] == true
-        {
-            let name = if value["target"]["name"] == "it" { "it" } else { "lib" };
-            found.insert(name.to_owned(), PathBuf::from(path));
-        }
-    }
+    });
+    let mut found: Vec<Reach> =
+        tests.into_iter().zip(outcomes).filter_map(|(tests, outcome)| outcome.map(|(took, mutants)| Reach { tests, took, mutants })).collect();
+    found.sort_by_key(|one| one.took);
     found
 }
 
-fn run(folder: &Path, binary: &Path, filters: &[&str], mutant: usize, limit: Duration) -> Outcome {
-    let started = Instant::now();
-    let said = folder.join("said");
-    let mut command = Command::new(binary);
-    command
-        .args(filters)
-        .args(["--test-threads", "2", "--skip", "many_quantiles_err_less_together"])
-        .current_dir(folder)
-        .env("PGVEIL_MUTANT", mutant.to_string());
-    command.env("INSTA_UPDATE", "no").env("PGVEIL_NEIGHBOUR_QUERIES", "150").stdin(Stdio::null());
-    let output = std::fs::File::create(&said).unwrap();
-    // A group of its own: servers that a test left behind end with it.
-    let mut child = command.stdout(output).stderr(Stdio::null()).process_group(0).spawn().unwrap();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            if status.success() {
-                return Outcome::Passed(started.elapsed());
-            }
-            end(child.id());
-            let told = std::fs::read_to_string(&said).unwrap_or_default();
-            let failed = told.lines().find_map(|line| line.strip_prefix("test ")?.split_once(" ... FAILED").map(|(name, _)| name.to_owned()));
-            return Outcome::Failed(failed.unwrap_or_else(|| "an abort".to_owned()));
+/// The first test that fails with the mutant.
+fn killer(folder: &Path, at: usize, site: &Site, reach: &[Reach]) -> Option<String> {
+    for Reach { tests, took, mutants } in reach {
+        if !mutants.contains(&site.id) {
+            continue;
         }
-        if started.elapsed() > limit {
-            end(child.id());
-            let _ = child.wait();
-            return Outcome::Endless;
+        match run(folder, tests, &Switch::Mutant(site.id), &said(folder, at), *took * PATIENCE + Duration::from_secs(10)) {
+            Outcome::Passed(_) => {}
+            Outcome::Failed(name) => return Some(name),
+            Outcome::Endless => return Some(format!("the time of {}", tests.names[0])),
         }
-        std::thread::sleep(Duration::from_millis(20));
     }
+    None
 }
 
-fn end(group: u32) {
-    let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).stderr(Stdio::null()).status();
+fn said(folder: &Path, at: usize) -> PathBuf {
+    folder.join(format!("said{at}"))
+}
+
+/// What `one` makes of each item, in their order; several at once, each with a number of its own.
+fn at_once<T: Copy + Sync, R: Send>(items: &[T], one: impl Fn(usize, T) -> Option<R> + Sync) -> Vec<Option<R>> {
+    let next = Mutex::new(0..items.len());
+    let made = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for at in 0..AT_ONCE {
+            let (next, made, one) = (&next, &made, &one);
+            scope.spawn(move || {
+                while let Some(number) = take(next) {
+                    let result = one(at, items[number]);
+                    made.lock().unwrap().insert(number, result);
+                }
+            });
+        }
+    });
+    made.into_inner().unwrap().into_values().collect()
+}
+
+/// The lock is not held while the item is worked on.
+fn take(next: &Mutex<std::ops::Range<usize>>) -> Option<usize> {
+    next.lock().unwrap().next()
 }

@@ -3,16 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use serde_json::Value;
 
 use crate::find::{Change, Site};
+use crate::run::cargo;
 
 const SWITCH: &str = "
-/// Whether this mutant is on.
-pub fn mutated(number: u32) -> bool {
-    static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+/// Whether this mutant is on. A run that looks what its tests reach has none, and writes down what is asked for.
+pub fn mutated(number: usize) -> bool {
+    use std::io::Write;
+    static ON: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    static REACHED: std::sync::OnceLock<Option<(std::fs::File, Vec<std::sync::atomic::AtomicBool>)>> = std::sync::OnceLock::new();
+    let open = || {
+        let file = std::fs::File::options().create(true).append(true).open(std::env::var_os(\"PGVEIL_REACH\")?).ok()?;
+        Some((file, (0..10_000).map(|_| false.into()).collect()))
+    };
+    if let Some((file, seen)) = REACHED.get_or_init(open)
+        && !seen[number].swap(true, std::sync::atomic::Ordering::Relaxed)
+    {
+        let _ = (&*file).write_all(format!(\"{number}\\n\").as_bytes());
+    }
     *ON.get_or_init(|| std::env::var(\"PGVEIL_MUTANT\").ok().and_then(|text| text.parse().ok()).unwrap_or(0)) == number
 }
 ";
@@ -22,7 +31,7 @@ type Pieces = Vec<(usize, Range<usize>)>;
 
 pub fn compiling(root: &Path, folder: &Path, mut sites: Vec<Site>) -> Vec<Site> {
     let lib = std::fs::read_to_string(root.join("src/lib.rs")).unwrap();
-    std::fs::write(folder.join("src/lib.rs"), lib + SWITCH).unwrap();
+    write_changed(&folder.join("src/lib.rs"), (lib + SWITCH).as_bytes());
     loop {
         let woven = write(root, folder, &sites);
         let errors = errors(folder);
@@ -57,14 +66,18 @@ fn write(root: &Path, folder: &Path, sites: &[Site]) -> BTreeMap<PathBuf, Pieces
         sites.sort_by_key(|site| (site.start, std::cmp::Reverse(site.end), site.id));
         let (mut woven, mut pieces) = (String::new(), Vec::new());
         weave(&mut woven, &mut pieces, &text, 0..text.len(), &sites);
-        let to = folder.join(&file);
-        // An unchanged file keeps its time, so that a build knows it.
-        if std::fs::read_to_string(&to).ok().as_deref() != Some(&woven) {
-            std::fs::write(to, woven).unwrap();
-        }
+        write_changed(&folder.join(&file), woven.as_bytes());
         all.insert(file, pieces);
     }
     all
+}
+
+/// An unchanged file keeps its time, so that a build knows it.
+pub fn write_changed(path: &Path, bytes: &[u8]) {
+    if std::fs::read(path).ok().as_deref() != Some(bytes) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
 }
 
 fn list(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -111,21 +124,16 @@ fn weave(out: &mut String, pieces: &mut Pieces, text: &str, range: Range<usize>,
     out.push_str(&text[at..range.end]);
 }
 
-/// File and bytes of every error.
+/// File and bytes of every error of the unit tests' build.
 fn errors(folder: &Path) -> Vec<(PathBuf, Range<usize>)> {
-    let output = Command::new("cargo").args(["check", "--lib", "--message-format=json"]).current_dir(folder).output().unwrap();
+    let (told, is_built) = cargo(folder, &["--lib"]);
     let mut found = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
-        let message = &value["message"];
-        if message["level"] != "error" {
-            continue;
-        }
+    for message in told.iter().map(|value| &value["message"]).filter(|message| message["level"] == "error") {
         for span in message["spans"].as_array().into_iter().flatten().filter(|span| span["is_primary"] == true) {
             let number = |name: &str| span[name].as_u64().unwrap_or(0) as usize;
             found.push((PathBuf::from(span["file_name"].as_str().unwrap_or_default()), number("byte_start")..number("byte_end")));
         }
     }
-    assert!(output.status.success() || !found.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(is_built || !found.is_empty(), "{told:?}");
     found
 }

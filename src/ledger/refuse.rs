@@ -177,4 +177,12 @@ mod tests {
         assert_eq!(significant(0.3 - 0.1, Direction::Up), "0.2");
         assert_eq!(significant(0.0, Direction::Up), "0");
     }
+
+    #[test]
+    fn what_is_left_is_told() {
+        for (accounting, needs) in [(Accounting::Gdp, "mu 5 and"), (Accounting::Zcdp, "rho 12.5 and")] {
+            let message = exhausted(&gaussian(5.0), &balance(accounting, gaussian(0.01))).message;
+            assert!(message.contains(needs) && message.ends_with("% of the budget)") && !message.contains("nothing"), "{message}");
+        }
+    }
 }

@@ -163,3 +163,31 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "cell_size_check", true)?;
     Ok(connection)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each by its own name, since some are SQLite's defaults here and none is elsewhere.
+    #[test]
+    fn a_connection_is_set_as_the_ledger_needs_it() {
+        let path = std::env::temp_dir().join(format!("pgveil-connect-{:x}.db", rand::random::<u64>()));
+        std::fs::File::create(&path).unwrap();
+        build(&path).unwrap();
+        let connection = connect(&path).unwrap();
+        let settings = [
+            ("synchronous", "3"),
+            ("journal_mode", "truncate"),
+            ("foreign_keys", "1"),
+            ("fullfsync", "1"),
+            ("trusted_schema", "0"),
+            ("cell_size_check", "1"),
+        ];
+        for (name, wanted) in settings.into_iter().chain([("busy_timeout", "30000"), ("user_version", "4"), ("application_id", "1885828716")]) {
+            let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
+            let sql = if name == "busy_timeout" { "SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout".to_owned() } else { sql };
+            assert_eq!(connection.query_row(&sql, [], |row| row.get::<_, String>(0)).unwrap(), wanted, "{name}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

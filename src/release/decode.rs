@@ -177,3 +177,68 @@ fn round_div(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     let doubled: BigInt = numerator * 2 + denominator;
     doubled.div_floor(&(denominator * 2))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyze::interval::Interval;
+    use crate::rewrite::Lattice;
+
+    fn binary(numerator: i64, halvings: u32) -> Rational {
+        Rational::binary(BigInt::from(numerator), halvings)
+    }
+
+    fn text(value: Rational) -> String {
+        value.rounded(3)
+    }
+
+    #[test]
+    fn fractions_are_exact() {
+        assert_eq!(text(binary(-5, 1)), "-2.500");
+        assert_eq!(text(binary(3, 0).add(&binary(1, 2))), "3.250");
+        assert_eq!(text(binary(3, 0).minus(&binary(1, 2))), "2.750");
+        assert_eq!(text(binary(3, 1).plus(&BigInt::from(4), &BigInt::from(-5))), "-18.500");
+        assert_eq!(text(binary(3, 1).scaled(&BigInt::from(-3))), "-4.500");
+        assert_eq!(text(binary(3, 1).halved()), "0.750");
+        assert_eq!(text(Rational::combined([(binary(3, 1), 2), (binary(1, 0), -1)], 4)), "0.500");
+        assert_eq!(text(Rational::combined([], 4)), "0.000");
+        let steps = [Step::Decimal(0), Step::Decimal(2), Step::Binary(0), Step::Binary(3), Step::Binary(-3)];
+        assert_eq!(steps.map(|step| text(binary(250, 0).times(step))), ["250.000", "2.500", "250.000", "31.250", "2000.000"]);
+    }
+
+    #[test]
+    fn rounding_is_to_the_nearest_and_halves_go_up() {
+        assert_eq!([5, -5, 3, -3, 7].map(|n| binary(n, 1).rounded(0)), ["3", "-2", "2", "-1", "4"]);
+        assert_eq!([1, -1].map(|n| binary(n, 5).rounded(4)), ["0.0313", "-0.0312"]);
+        assert_eq!([1, -1].map(|n| binary(n, 5).rounded(2)), ["0.03", "-0.03"]);
+        assert_eq!([3, -3].map(|n| binary(n, 20).rounded(1)), ["0.0", "0.0"]);
+        assert_eq!(binary(12_345, 0).rounded(2), "12345.00");
+    }
+
+    #[test]
+    fn decimals_leave_digits_of_the_noise() {
+        assert_eq!([1.0, 9.9, 10.0, 1000.0, 1e6, 1e7, 0.01, 0.0].map(|d| below_noise(6.0, d)), [6, 6, 5, 3, 0, 0, 8, 18]);
+    }
+
+    /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own, but for the noise that is none here.
+    #[test]
+    fn unlike_values_are_told_of_their_integers() {
+        let calibrated = crate::mechanism::laplace(&1u32.into(), &1u32.into(), crate::mechanism::Fixed::round_down(0.5)).unwrap();
+        let lattice = |step| Lattice { step, lower: 0, upper: 10, bounds: Interval::new(0.0, 10.0) };
+        let of = |integers: &[i128], degree: &Degree| {
+            let noisy: Vec<(i128, &Calibrated)> = integers.iter().map(|n| (n << calibrated.refine, &calibrated)).collect();
+            unlike(&noisy, degree).unwrap()
+        };
+        assert_eq!(of(&[2], &Degree::Count), ["2"]);
+        assert_eq!(of(&[-2], &Degree::Count), ["0"]);
+        // 2 q - 10 are -4 and -2; what their squares lack of 100 is 84 and 96.
+        assert_eq!(of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(0)))), ["2", "7"]);
+        assert_eq!(of(&[2, -6], &Degree::Sum(lattice(Step::Decimal(1)))), ["2", "0.7"]);
+        assert_eq!(of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(0)))), ["2", "7", "-3.0", "5.00"]);
+        assert_eq!(of(&[2, -6, 180], &Degree::Squares(lattice(Step::Decimal(1)))), ["2", "0.7", "-0.30", "0.0500"]);
+        // In steps of four: digits by the noise, whose deviation is 2.8 units, halved.
+        let binary = of(&[2, -6, 180], &Degree::Squares(lattice(Step::Binary(-2))));
+        assert_eq!(binary, ["2", "28.000000", "-12.000000000000", "80.00000000000"]);
+        assert!(unlike(&[], &Degree::Count).is_none());
+    }
+}

@@ -347,6 +347,26 @@ mod tests {
         // The rank 20 of 40, doubled: 2 covers up to 20, 5 from 20 to 80.
         assert_eq!(of(Target::Fraction(500_000)), [40, 40, 20, 20, 20, 0, 40, 40]);
         assert_eq!(of(Target::MostFrequent), [30, 30, 20, 30, 30, 0, 30, 30]);
+        // Three quarters: the rank 30, times four.
+        assert_eq!(of(Target::Fraction(750_000)), [120, 120, 80, 80, 80, 0, 40, 40]);
+        // 21 half rows inside: 2 ln(20 * 8), doubled and rounded up.
+        assert_eq!(of(Target::End(End::Least)), [21, 21, 1, 1, 1, 0, 59, 59]);
+        assert_eq!(of(Target::End(End::Greatest)), [59, 59, 39, 39, 39, 0, 21, 21]);
+        // Two ranks of nobody's before the rows, or behind them; the last number is theirs. Ten times the rank 12.
+        assert_eq!(of(Target::Beyond(300_000, Side::Low)), [100, 100, 0, 0, 0, 0, 300, 300, 100]);
+        assert_eq!(of(Target::Beyond(300_000, Side::High)), [140, 140, 40, 40, 40, 0, 260, 260, 260]);
+    }
+
+    #[test]
+    fn ranks_of_nobody_are_at_the_end_of_the_range() {
+        let (weights, candidates) = (BTreeMap::from([(2, 10u128)]), listed(8));
+        let draw = Exponential { eta: 1 << 30, width: BigUint::from(1u8) };
+        for (side, end) in [(Side::Low, 0), (Side::High, 7)] {
+            let target = Target::Beyond(500_000, side);
+            let choice = Choice { weights: &weights, candidates: &candidates, target: &target, draw: &draw, weight_max: 1, row_weight: 1 };
+            assert_eq!(choice.spans().last().map(|(at, run)| (*at, run.candidates)), Some((end, 1)));
+        }
+        assert_eq!([333_333, 250_000, 0].map(|millionths| Target::Fraction(millionths).ratio()), [(333_333, 1_000_000), (1, 4), (0, 1)]);
     }
 
     #[test]

@@ -212,3 +212,100 @@ fn declared(data_type: &Type) -> Option<u32> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: &Expr, lo: f64, hi: f64) -> Lattice {
+        Lattice::new(value, Interval::new(lo, hi), &[]).unwrap()
+    }
+
+    fn integer() -> Expr {
+        Expr::literal(None, Type::Int8)
+    }
+
+    fn float() -> Expr {
+        Expr::literal(None, Type::Float8)
+    }
+
+    /// Of as many decimals as the text.
+    fn decimal(text: &str) -> Expr {
+        Expr::literal(Some(Scalar::Decimal(text.to_owned())), Type::Numeric(None))
+    }
+
+    fn whole(lattice: &Lattice) -> (Step, i64, i64) {
+        (lattice.step, lattice.lower, lattice.upper)
+    }
+
+    #[test]
+    fn the_finest_step_within_limits_is_chosen() {
+        assert_eq!(whole(&of(&float(), 0.0, 1.0)), (Step::Binary(30), 0, 1 << 30));
+        assert_eq!(whole(&of(&float(), -3.0, 0.0)), (Step::Binary(28), -805_306_368, 0));
+        assert_eq!(whole(&of(&float(), 1e15, 1e15 + 1.0)), (Step::Binary(2), 4_000_000_000_000_000, 4_000_000_000_000_004));
+        // An integer is exact up to the limits, and not past them.
+        assert_eq!(whole(&of(&integer(), 0.0, 2_147_483_648.0)), (Step::Decimal(0), 0, 2_147_483_648));
+        assert_eq!(of(&integer(), 0.0, 2_147_483_649.0).step, Step::Binary(-2));
+        assert_eq!(of(&integer(), 9_007_199_254_740_991.0, 9_007_199_254_740_992.0).step, Step::Decimal(0));
+        assert_eq!(of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_994.0).step, Step::Binary(-2));
+        assert_eq!(whole(&of(&decimal("0.25"), -1.5, 99.99)), (Step::Decimal(2), -150, 9999));
+        assert_eq!(of(&decimal("0.25"), 0.0, 21_474_836.48).step, Step::Decimal(2));
+        assert!(matches!(of(&decimal("0.25"), 0.0, 21_474_836.49).step, Step::Binary(_)));
+    }
+
+    #[test]
+    fn narrow_ranges_have_room() {
+        assert_eq!(of(&float(), 5.0, 5.0).bounds, Interval::new(0.0, 5.0));
+        assert_eq!(of(&float(), -5.0, -5.0).bounds, Interval::new(-5.0, 1.0));
+        // Less than a unit.
+        let narrow = of(&integer(), 0.2, 0.4);
+        assert_eq!((whole(&narrow), narrow.bounds), ((Step::Decimal(0), 0, 1), Interval::new(0.2, 1.4)));
+        let exact = of(&integer(), 0.0, 1.0);
+        assert_eq!((whole(&exact), exact.bounds), ((Step::Decimal(0), 0, 1), Interval::new(0.0, 1.0)));
+    }
+
+    /// Whatever the range, the clipped value's integer is one of the lattice's, the spread is within its limit, and half the step would not be.
+    #[test]
+    fn a_lattice_holds_every_clipped_value() {
+        for exponent in -30..45 {
+            for (lo, hi) in [(0.0, 1.0), (-1.0, 3.7), (-9.3, -9.1), (1e3, 1e3 + 0.7)] {
+                let (lo, hi) = (lo * 2f64.powi(exponent), hi * 2f64.powi(exponent));
+                let lattice = of(&float(), lo, hi);
+                let Step::Binary(k) = lattice.step else { panic!("a float's step") };
+                let spread = (hi - lo) * 2f64.powi(k);
+                let magnitude = lo.abs().max(hi.abs()) * 2f64.powi(k);
+                assert!(spread <= SPREAD_MAX / 2.0 && magnitude <= MAGNITUDE_MAX / 2.0, "{lo} to {hi}: {lattice:?}");
+                assert!(spread > SPREAD_MAX / 4.0 || magnitude > MAGNITUDE_MAX / 4.0, "{lo} to {hi} could be finer: {lattice:?}");
+                for at in 0..=16 {
+                    let value = (lo + (hi - lo) * f64::from(at) / 16.0).clamp(lo, hi);
+                    let integer = (value * 2f64.powi(k) + 0.5).floor() as i64;
+                    assert!((lattice.lower..=lattice.upper).contains(&integer), "{value} of {lattice:?}");
+                }
+                // A numeric that PostgreSQL reads from text, and rounds away from zero.
+                let read = of(&Expr::call(Function::Divide, Vec::new(), Type::Numeric(None)), lo, hi);
+                assert!(read.lower < lattice.lower && read.upper > lattice.upper && read.spread() <= lattice.spread() + 4, "{read:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_of_a_lattice_is_of_its_ends() {
+        let lattice = |step, lower, upper| Lattice { step, lower, upper, bounds: Interval::new(0.0, 1.0) };
+        let decimal = lattice(Step::Decimal(2), -150, 9999);
+        assert_eq!((decimal.ends(), decimal.spread(), decimal.magnitude(), decimal.centre_twice()), (Interval::new(-1.5, 99.99), 10_149, 9999, 9849));
+        let binary = lattice(Step::Binary(1), -5, 4);
+        assert_eq!((binary.ends(), binary.spread(), binary.magnitude(), binary.centre_twice()), (Interval::new(-2.5, 2.0), 9, 5, -1));
+        assert_eq!(lattice(Step::Binary(-3), 0, 0).magnitude(), 1);
+        assert_eq!((Step::Decimal(2).size(), Step::Binary(2).size(), Step::Binary(-3).size()), (0.01, 0.25, 8.0));
+        assert_eq!((Step::Decimal(4).decimals(), Step::Binary(4).decimals()), (Some(4), None));
+        // Products within 2^31, and no divisor larger than that needs.
+        for (a, b, divisor) in
+            [(1i64 << 15, 1i64 << 15, 1u64), ((1 << 16) - 1, 1 << 15, 1), (1 << 16, 1 << 15, 2), (1 << 31, 1 << 31, 1 << 32), (3, 5, 1)]
+        {
+            let (y, x) = (lattice(Step::Decimal(0), 0, a), lattice(Step::Decimal(0), -b, 0));
+            assert_eq!((y.divisor_with(&x), x.divisor_with(&y)), (divisor, divisor), "{a} {b}");
+            assert_eq!(y.products_with(&x), (a * b).unsigned_abs().div_ceil(divisor), "{a} {b}");
+            assert!(y.products_with(&x) <= 1 << 31);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod disk;
+mod edges;
 mod processes;
 mod properties;
 mod relay;

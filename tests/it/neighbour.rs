@@ -2,6 +2,7 @@
 
 mod bound;
 mod draws;
+mod emitted;
 mod equal;
 mod flip;
 mod forms;

@@ -1,5 +1,8 @@
 //! Shapes of queries that rest on a step of their own: without noise, each answers as PostgreSQL does.
 
+use pgveil::engine::Asker;
+use pgveil::policy::{KeyChoice, Wishes};
+
 use crate::outer::rich;
 use crate::veil::Veil;
 
@@ -155,4 +158,27 @@ async fn the_last_point_of_a_grid_stays_inside_its_type() {
         let found: f64 = rows[0].parse().unwrap();
         assert!(found <= greatest && found >= greatest * 0.999, "{column}: {found}");
     }
+}
+
+/// As the release has them: numbers by their value, texts by their bytes, NULL last. The order in which the database found them says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_come_in_the_order_of_their_keys() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let threshold = Asker { wishes: Wishes { keys: KeyChoice::Threshold, ..Wishes::default() }, ..Veil::asker() };
+    let number = |text: &str| if text == "∅" { f64::INFINITY } else { text.parse().unwrap() };
+    for (asker, sql) in [
+        (&threshold, "SELECT weeks_worked, count(*) FROM nls.interviews GROUP BY 1"),
+        (&threshold, "SELECT union_member, weeks_worked, count(*) FROM nls.interviews GROUP BY 1, 2"),
+        (&Veil::asker(), "SELECT union_member, weeks_worked + hourly_wage * 0, count(*) FROM nls.interviews GROUP BY 1, 2"),
+    ] {
+        let rows = veil.rows_as(asker, sql).await.unwrap_or_else(|error| panic!("{sql}: {:?}", error.report()));
+        let mut keys: Vec<Vec<f64>> = rows.iter().map(|row| row.split('|').map(number).collect()).collect();
+        keys.iter_mut().for_each(|key| drop(key.pop()));
+        assert!(keys.iter().any(|key| key.last().is_some_and(|k| *k < 10.0)) && keys.iter().any(|key| key.last() == Some(&52.0)), "{sql}: {rows:?}");
+        assert!(keys.iter().any(|key| key.contains(&f64::INFINITY)), "{sql}: {rows:?}");
+        assert!(keys.is_sorted(), "{sql}: {rows:?}");
+        assert!(rows.len() < veil.direct(sql).await.len(), "{sql}: groups of few are shown");
+    }
+    let rows = veil.rows_as(&threshold, "SELECT race, count(*) FROM nls.women GROUP BY 1").await.unwrap();
+    assert!(rows.len() > 1 && rows.is_sorted(), "{rows:?}");
 }

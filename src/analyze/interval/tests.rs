@@ -100,6 +100,8 @@ fn intervals_are_narrow_where_no_end_is_negative() {
     assert_eq!(of(Function::BitAnd, whole(0.0, 6.0), whole(0.0, 3.0)), whole(0.0, 3.0));
     assert_eq!(of(Function::BitOr, whole(0.0, 4.0), whole(0.0, 3.0)), whole(0.0, 8.0));
     assert_eq!(of(Function::Modulo, whole(0.0, 100.0), whole(1.0, 7.0)), whole(0.0, 6.0));
+    assert_eq!(of(Function::Modulo, whole(-100.0, -1.0), whole(1.0, 7.0)), whole(-6.0, 0.0));
+    assert_eq!(of(Function::Modulo, whole(-3.0, 2.0), whole(1.0, 7.0)), whole(-3.0, 3.0));
 }
 
 #[test]
@@ -133,5 +135,35 @@ fn fields_of_dates_are_held() {
     for (data_type, at) in next_day {
         let epoch = date_part("epoch", Interval::point(at), &data_type);
         assert!(epoch.contains(946_771_200.0) && epoch.hi - epoch.lo < 1.0, "{epoch:?}");
+    }
+}
+
+#[test]
+fn spans_of_time_are_held() {
+    let (hour, day) = (3.6e9, MICROS_PER_DAY as f64);
+    let of = |months, days, micros| of_constant(&Scalar::Interval { months, days, micros });
+    // A day has 23 to 25 hours, a month 28 to 31 days.
+    assert_eq!(of(0, 3, 5), Interval::new(69.0 * hour + 5.0, 75.0 * hour + 5.0));
+    assert_eq!(of(0, -3, 0), Interval::new(-75.0 * hour, -69.0 * hour));
+    assert_eq!(of(2, 0, 0), Interval::new(1288.0 * hour, 1550.0 * hour));
+    assert_eq!(of(1, -1, 0), Interval::new((644.0 - 25.0) * hour, (775.0 - 23.0) * hour));
+    let part = |field, lo: f64, hi: f64| date_part(field, Interval::new(lo, hi), &Type::Interval);
+    assert_eq!(part("year", 0.0, 800.0 * day), Interval::new(0.0, 3.0));
+    assert_eq!(part("year", -361.0 * day, -day), Interval::new(-2.0, 0.0));
+    assert_eq!(part("day", 0.0, 46.0 * hour), Interval::new(0.0, 2.0));
+    assert_eq!(part("hour", -hour, 2.5 * hour), Interval::new(-1.0, 3.0));
+    assert_eq!(part("epoch", -2e6, 3e6), Interval::new(-2.0, 3.0));
+    assert_eq!(apply(Function::AtZone, &[Interval::ALL, Interval::new(0.0, 5.0)], &Type::Timestamp), Interval::new(-day, 5.0 + day));
+    assert_eq!(apply(Function::AtTime, &[Interval::new(-1.0, 3.0), Interval::ALL], &Type::Timestamp), Interval::new(-day, 4.0 * day));
+}
+
+#[test]
+fn rounding_to_digits_is_held() {
+    for function in [Function::RoundTo, Function::TruncateTo] {
+        let of = |lo: f64, hi: f64, digits: f64| apply(function, &[Interval::new(lo, hi), Interval::point(digits)], &Type::Numeric(None));
+        assert_eq!(of(-151.0, 149.0, -2.0), Interval::new(-200.0, 200.0));
+        assert_eq!(of(-2.0, 7.0, 0.0), Interval::new(-2.0, 7.0));
+        let tenths = of(0.24, 0.26, 1.0);
+        assert!(tenths.contains(0.2) && tenths.contains(0.3) && !tenths.contains(0.1) && !tenths.contains(0.4), "{tenths:?}");
     }
 }

@@ -119,7 +119,7 @@ impl World {
         self.plan_wished(sql, accounting, epsilon, Wishes::default())
     }
 
-    fn plan_wished(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes) -> Result<Plan, String> {
+    pub fn plan_wished(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes) -> Result<Plan, String> {
         let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
         let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
         let fixed = Fixed::round_down;
