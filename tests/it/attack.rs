@@ -1,7 +1,9 @@
 //! Statements of an adversary, each with what must become of it.
 
+mod alike;
 mod fuzz;
 mod known;
+mod literals;
 mod operators;
 pub mod paths;
 pub mod replay;
