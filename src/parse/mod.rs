@@ -4,6 +4,7 @@ mod bind;
 mod chain;
 mod clock;
 mod configure;
+mod lexing;
 mod local;
 mod phrases;
 mod place;
@@ -143,6 +144,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
         );
     }
     place::number(&mut tokens, sql);
+    lexing::check(&tokens, sql)?;
     chain::check(&tokens)?;
     let pieces = session::pieces(tokens);
     if pieces.len() > STATEMENTS_MAX {

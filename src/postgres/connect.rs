@@ -26,7 +26,8 @@ impl Connected {
     pub async fn close(self) {
         drop(self.client);
         if let Err(error) = self.task.await {
-            tracing::debug!(%error, "a connection's task ended badly");
+            // Printed, it would quote the panic's text.
+            tracing::debug!(panicked = error.is_panic(), "a connection's task ended badly");
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Statements of an adversary, each with what must become of it.
 
+mod alike;
 mod fuzz;
 mod growth;
 mod known;
+mod literals;
 mod operators;
 pub mod paths;
 pub mod replay;

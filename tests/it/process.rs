@@ -162,10 +162,12 @@ fn the_image_lets_it_do_little() {
     assert!(last.find("USER ") < last.find("ENTRYPOINT") && !last.contains("sudo") && !last.contains("chmod"), "{last}");
     let compose = std::fs::read_to_string("docker-compose.yml").unwrap();
     let service = compose.split("\n  pgveil:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-    for line in ["user: \"10001:10001\"", "read_only: true", "cap_drop: [ALL]", "security_opt: [\"no-new-privileges:true\"]", "ulimits: *no-dumps"] {
+    for line in ["user: \"10001:10001\"", "read_only: true", "cap_drop: [ALL]", "security_opt: *no-more", "ulimits: *no-dumps"] {
         assert!(service.lines().any(|found| found.trim() == line), "{line} in {service}");
     }
     assert_eq!(compose.matches("no-dumps").count(), 3, "the database's and the shadow's memory hold rows too");
+    assert_eq!(compose.matches("no-more").count(), 3, "and none of the three gains a privilege");
+    assert!(compose.contains("&no-more [\"no-new-privileges:true\"]"));
     assert!(!compose.contains("privileged: true") && !compose.contains("network_mode"));
     // Ports of the databases are opened to nobody.
     assert_eq!(compose.matches("ports:").count(), 1);

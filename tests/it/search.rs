@@ -17,7 +17,7 @@ use crate::veil::{Silent, TemporaryDirectory, Veil, rows_of};
 const VERIFIER: &str =
     "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
 
-fn policy() -> String {
+pub fn policy() -> String {
     format!(
         "version: 1
 database: {{url: \"${{DATABASE_URL}}\"}}
@@ -41,12 +41,12 @@ tables:
     )
 }
 
-const TABLES: &str = "CREATE TABLE buyers (id int PRIMARY KEY, score int);
+pub const TABLES: &str = "CREATE TABLE buyers (id int PRIMARY KEY, score int);
      CREATE TABLE orders (id int PRIMARY KEY, buyer int REFERENCES buyers, price numeric(8,2), change bigint, weight float8);
      CREATE TABLE lines (item int REFERENCES orders, pieces smallint);";
 
 /// Ten thousand buyers with one to six orders of two lines.
-const ROWS: &str = "INSERT INTO buyers SELECT g, -50 + g % 40 FROM generate_series(1, 10000) g;
+pub const ROWS: &str = "INSERT INTO buyers SELECT g, -50 + g % 40 FROM generate_series(1, 10000) g;
      INSERT INTO orders SELECT 10 * b + o, b, (b % 300) + 0.37, (b % 90) - 20, -1.5 * (b % 6) FROM generate_series(1, 10000) b, generate_series(0, b % 6) o;
      INSERT INTO lines SELECT id, 0 FROM orders, generate_series(1, 2);";
 
@@ -65,7 +65,7 @@ async fn searched(veil: &Veil, epsilon: f64) -> Vec<(String, Kept)> {
     all
 }
 
-async fn make(veil: &Veil, search: &Search, epsilon: f64, sampler: &mut (dyn Sampler + Send)) -> Result<Kept, Error> {
+pub async fn make(veil: &Veil, search: &Search, epsilon: f64, sampler: &mut (dyn Sampler + Send)) -> Result<Kept, Error> {
     let backend = Backend::new(veil.server.config(), 1);
     let maker = Maker { policy: veil.engine.policy(), backend: &backend, ledger: veil.engine.ledger(), epsilon };
     maker.make(search, sampler, &CancellationToken::new()).await

@@ -8,7 +8,7 @@ use crate::outer::{STATEMENTS, rich};
 use crate::veil::{Veil, load};
 
 /// Over declared keys alone: the keys shown, and their order, are those of the policy.
-const BY_DOMAIN: [&str; 6] = [
+pub const BY_DOMAIN: [&str; 6] = [
     "SELECT race FROM nls.women GROUP BY race",
     "SELECT year, south FROM nls.interviews GROUP BY year, south",
     "SELECT DISTINCT industry_code FROM nls.interviews",

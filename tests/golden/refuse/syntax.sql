@@ -41,4 +41,6 @@ SELECT * FROM nls.women GROUP BY race;
 SELECT 'a' 'b' FROM nls.women w GROUP BY x'1F';
 SELECT 1 +;
 SELECT count(*) FROM nls.women WHERE $1 = race;
-SELECT $1
+SELECT $1;
+SELECT $1$x$1$;
+SELECT 2^-1

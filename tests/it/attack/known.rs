@@ -183,3 +183,31 @@ async fn made_up_names_meet_no_column_and_one_value_costs_like_many() {
     ours(&veil, "SELECT sum(LEAST(GREATEST(a0, 3), 3)) FROM t WHERE a0 > 0").await.unwrap();
     assert!(veil.spent().await > before, "a question is a question");
 }
+
+/// A statement costs what it asked for, however many releases it has: in a peer each CTE had the whole epsilon.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_releases_share_one_price() {
+    let veil = Veil::demo(rich, None).await;
+    let charge = async |sql: &str| {
+        let before = veil.spent().await;
+        veil.rows_as(&fresh(1.0), sql).await.unwrap_or_else(|error| panic!("{sql}: {:?}", error.report()));
+        veil.spent().await - before
+    };
+    let one = charge("SELECT avg(years_of_school), sum(birth_year), count(*) FROM nls.women").await;
+    assert!(one > 0.0);
+    let average = "SELECT avg(hourly_wage) AS w, sum(hours_per_week) AS h, count(*) AS n FROM nls.interviews";
+    for sql in [
+        format!("WITH a AS ({average}), b AS (SELECT avg(years_of_school) AS s, count(*) AS n FROM nls.women) SELECT a.w, b.s, a.n, b.n FROM a, b"),
+        format!(
+            "WITH a AS ({average}), b AS ({average} WHERE year = 1988), c AS ({average} WHERE south = 1) SELECT a.w, b.w, c.w, a.h + b.h + c.h FROM a, b, c"
+        ),
+        "SELECT (SELECT avg(hourly_wage) FROM nls.interviews), (SELECT avg(years_of_school) FROM nls.women), avg(birth_year) FROM nls.women"
+            .to_owned(),
+        "SELECT avg(birth_year), sum(birth_year) FROM nls.women UNION ALL SELECT avg(age), sum(age) FROM nls.interviews".to_owned(),
+        "SELECT count(*), avg(hourly_wage) FROM nls.interviews WHERE hourly_wage > (SELECT avg(hourly_wage) FROM nls.interviews)".to_owned(),
+        "SELECT race, avg(birth_year), avg(years_of_school) FROM nls.women GROUP BY ROLLUP (race)".to_owned(),
+    ] {
+        let paid = charge(&sql).await;
+        assert!(paid > 0.0 && paid <= one * 1.0001, "{sql}: {paid} and not {one}");
+    }
+}

@@ -61,11 +61,18 @@ enum Road {
     SwappedUnderItsName,
     Prepared,
     Cursor,
+    HeldCursor,
+    BinaryCursor,
     CopyText,
+    CopyCsv,
     CopyBinary,
+    UpperCase,
+    LineComments,
+    Portal,
+    Explained,
 }
 
-const ROADS: [Road; 13] = [
+const ROADS: [Road; 20] = [
     Road::Simple,
     Road::Comments,
     Road::UnicodeNames,
@@ -77,15 +84,22 @@ const ROADS: [Road; 13] = [
     Road::SwappedUnderItsName,
     Road::Prepared,
     Road::Cursor,
+    Road::HeldCursor,
+    Road::BinaryCursor,
     Road::CopyText,
+    Road::CopyCsv,
     Road::CopyBinary,
+    Road::UpperCase,
+    Road::LineComments,
+    Road::Portal,
+    Road::Explained,
 ];
 
 impl Road {
     async fn send(self, socket: &mut Socket, sql: &str) -> Vec<Reply> {
         match self {
             Self::Simple => socket.ask(sql).await,
-            Self::Comments => socket.ask(&outside_quotes(sql, |text| text.replace(' ', " /* '; -- /* */ \" */ "))).await,
+            Self::Comments => socket.ask(&outside_quotes(sql, &|text| text.replace(' ', " /* '; -- /* */ \" */ "))).await,
             Self::UnicodeNames => socket.ask(&sql.replace("nls.", r#"U&"\006els"."#).replace("women", r#"U&"w\+00006fmen""#)).await,
             Self::QuotedNames => socket.ask(&sql.replace("nls.women", r#""nls"."women""#).replace("birth_year", r#""birth_year""#)).await,
             Self::SearchPath => {
@@ -112,23 +126,38 @@ impl Road {
                 socket.ask("DEALLOCATE ALL").await;
                 replies
             }
-            Self::Cursor => {
-                socket.ask("BEGIN").await;
-                let mut replies = socket.ask(&format!("DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR {sql}")).await;
-                if !kinds(&replies).contains('E') {
-                    replies = socket.ask("FETCH ALL FROM c").await;
-                }
-                socket.ask("ROLLBACK").await;
-                replies
+            Self::Cursor => cursor(socket, &format!("BEGIN; DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR {sql}")).await,
+            Self::BinaryCursor => cursor(socket, &format!("BEGIN; DECLARE c BINARY CURSOR FOR {sql}")).await,
+            Self::HeldCursor => cursor(socket, &format!("BEGIN; DECLARE c CURSOR WITH HOLD FOR {sql}; COMMIT")).await,
+            Self::UpperCase => socket.ask(&outside_quotes(sql, &|text| text.to_uppercase())).await,
+            Self::LineComments => socket.ask(&outside_quotes(sql, &|text| text.replace(' ', " -- '\" /* $$\n"))).await,
+            Self::Portal => {
+                let messages = [parse("", sql), bind("p", "", &[], &[]), describe('P', "p"), execute("p", 1), execute("p", 1), sync()];
+                socket.send(&messages.concat()).await;
+                socket.until_ready().await
             }
+            // A plan is rows, too: where one is told, the statement would be answered.
+            Self::Explained => socket.ask(&format!("EXPLAIN {sql}")).await,
             Self::CopyText => socket.ask(&format!("COPY ({sql}) TO STDOUT")).await,
+            Self::CopyCsv => socket.ask(&format!("COPY ({sql}) TO STDOUT WITH (FORMAT csv, HEADER)")).await,
             Self::CopyBinary => socket.ask(&format!("COPY ({sql}) TO STDOUT (FORMAT binary)")).await,
         }
     }
 }
 
+/// What a cursor shows, or why it was not declared.
+async fn cursor(socket: &mut Socket, declare: &str) -> Vec<Reply> {
+    let mut replies = socket.ask(declare).await;
+    if !kinds(&replies).contains('E') {
+        replies = socket.ask("FETCH ALL FROM c").await;
+    }
+    socket.ask("ROLLBACK").await;
+    socket.ask("CLOSE ALL").await;
+    replies
+}
+
 /// Changes what stands outside of string constants.
-fn outside_quotes(sql: &str, change: impl Fn(&str) -> String) -> String {
+fn outside_quotes(sql: &str, change: &dyn Fn(&str) -> String) -> String {
     let parts = sql.split('\'').enumerate();
     parts.map(|(at, part)| if at % 2 == 0 { change(part) } else { part.to_owned() }).collect::<Vec<_>>().join("'")
 }
@@ -161,8 +190,8 @@ async fn what_is_refused_is_refused_on_every_road() {
     let texts: Vec<&str> = include_str!("refused.sql").lines().filter(|line| !line.is_empty() && !line.starts_with("--")).collect();
     let mut failures = Vec::new();
     for road in ROADS {
-        // With the schema in the path a name without one is the table.
-        for sql in texts.iter().filter(|sql| !matches!(road, Road::SearchPath) || sql.contains("nls.")) {
+        // With the schema in the path a name without one is the table; and of what is not private a plan may be told.
+        for sql in texts.iter().filter(|sql| !matches!(road, Road::SearchPath | Road::Explained) || sql.contains("nls.")) {
             if let Some(shown) = shown(&road.send(&mut socket, sql).await) {
                 failures.push(format!("{road:?}: {sql}: {shown}"));
             }
@@ -220,4 +249,82 @@ async fn no_other_statement_or_message_reaches_the_rows() {
     socket.send(&[message(b'F', &[0, 0, 0, 42, 0, 0, 0, 0, 0, 0]), query("SELECT 1")].concat()).await;
     let replies = socket.until_ready().await;
     assert_eq!(shown(&replies), None, "{replies:?}");
+}
+
+/// What a session might turn to see more, and to what.
+const SWITCHES: [(&str, &str); 14] = [
+    ("pgveil.noise", "off"),
+    ("pgveil.seed", "42"),
+    ("pgveil.epsilon", "1e20"),
+    ("pgveil.epsilon", "-1"),
+    ("pgveil.epsilon", "NaN"),
+    ("pgveil.delta", "0.99999"),
+    ("pgveil.accounting", "off"),
+    ("pgveil.budget", "1e9"),
+    ("pgveil.quantum", "0"),
+    ("pgveil.max_groups_per_unit", "1000000000"),
+    ("pgveil.max_rows_per_unit", "1000000000"),
+    ("role", "postgres"),
+    ("session_authorization", "postgres"),
+    ("session_replication_role", "replica"),
+];
+
+/// Whether the session has the setting at the value.
+async fn is_turned(socket: &mut Socket, name: &str, value: &str) -> bool {
+    let replies = socket.ask(&format!("SHOW {name}")).await;
+    replies.iter().any(|reply| reply.kind == b'D' && reply.values()[0].as_deref() == Some(value))
+}
+
+/// SET in its forms, by each protocol, beside other statements, from a function, in a string of SQL, and in the startup packet.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_road_turns_a_switch() {
+    let gate = Gate::before(Veil::demo(super::rich, Veil::silent()).await).await;
+    let mut socket = gate.log_in().await;
+    let mut turned = Vec::new();
+    for (name, value) in SWITCHES {
+        for sql in [
+            format!("SET {name} = '{value}'"),
+            format!("SET SESSION {name} TO '{value}'"),
+            format!("BEGIN; SET LOCAL {name} = '{value}'"),
+            format!("SELECT set_config('{name}', '{value}', false)"),
+            format!("SELECT count(*), set_config('{name}', '{value}', false) FROM nls.women"),
+            format!("UPDATE pg_settings SET setting = '{value}' WHERE name = '{name}'"),
+            format!("ALTER ROLE analyst SET {name} = '{value}'"),
+            format!("ALTER ROLE CURRENT_USER SET {name} = '{value}'"),
+            format!("ALTER DATABASE nls SET {name} = '{value}'"),
+            format!("ALTER SYSTEM SET {name} = '{value}'"),
+            format!("DO $$BEGIN SET {name} = '{value}'; END$$"),
+            format!("PREPARE s AS SELECT set_config('{name}', '{value}', true); EXECUTE s"),
+        ] {
+            socket.ask(&sql).await;
+            let simply = is_turned(&mut socket, name, value).await;
+            socket.ask("ROLLBACK").await;
+            extended(&mut socket, &[parse("", &sql)], "", 0).await;
+            if simply || is_turned(&mut socket, name, value).await {
+                turned.push(sql);
+            }
+            socket.ask("DISCARD ALL").await;
+        }
+        for parameter in [
+            (name.to_owned(), value.to_owned()),
+            ("options".to_owned(), format!("-c {name}={value}")),
+            ("options".to_owned(), format!("--{name}={value}")),
+        ] {
+            let mut other = Socket::over(Box::new(TcpStream::connect(gate.address).await.unwrap()));
+            other.send(&startup(&[("user", "analyst"), ("database", "nls"), (&parameter.0, &parameter.1)])).await;
+            let offer = other.receive().await.unwrap();
+            if offer.kind == b'E' {
+                continue;
+            }
+            assert_eq!(&offer.body[..4], 10_i32.to_be_bytes());
+            other.prove("analyst", None).await;
+            if other.greeted().await && is_turned(&mut other, name, value).await {
+                turned.push(format!("startup: {parameter:?}"));
+            }
+        }
+    }
+    assert!(turned.is_empty(), "{}", turned.join("\n"));
+    assert_eq!(gate.veil.spent().await, 0.0);
+    // The policy decides, as ever.
+    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "");
 }

@@ -136,6 +136,29 @@ SELECT count(*) FROM nls.women WHERE race::json IS NULL
 SELECT count(*) FROM nls.women WHERE race::interval IS NULL
 SELECT sum(power(birth_year, 100)) FROM nls.women
 SELECT sum(woman_id) FROM nls.women
+SELECT sum(nextval('s')) FROM nls.women
+SELECT count(*) FROM nls.women WHERE pg_advisory_lock(woman_id) IS NULL
+SELECT count(*) FROM nls.women WHERE pg_notify('a', race) IS NULL
+SELECT count(*) FROM nls.women WHERE lo_create(woman_id) > 0
+SELECT count(*) FROM nls.women WHERE set_config('my.flag', race, false) = 'x'
+SELECT count(*) FROM nls.women WHERE dblink('host=localhost', race) IS NULL
+SELECT count(*) FROM nls.women WHERE my_own_function(woman_id) > 0
+SELECT sum(my_own_aggregate(woman_id)) FROM nls.women
+SELECT count(*) FROM nls.women WHERE pg_stat_get_live_tuples(woman_id) > 0
+SELECT count(*) FROM nls.women WHERE query_to_xml('SELECT ' || race, true, true, '') IS NULL
+SELECT count(*) FROM nls.women WHERE txid_current() > 0
+SELECT count(*) FROM nls.women WHERE current_setting('data_directory') = 'x'
+SELECT count(*) FROM nls.women WHERE inet_server_port() > 0
+-- one answer as many overlapping ones
+SELECT i.industry_code, (SELECT count(*) FROM nls.women w WHERE w.birth_year < i.industry_code + 1940) FROM nls.industries i
+SELECT i.industry_code, (SELECT avg(n.hourly_wage) FROM nls.interviews n WHERE n.industry_code <> i.industry_code) FROM nls.industries i
+SELECT g, (SELECT count(*) FROM nls.women WHERE woman_id < g) FROM generate_series(1, 5000) g
+SELECT count(*) FROM nls.interviews a WHERE a.hourly_wage > (SELECT avg(b.hourly_wage) FROM nls.interviews b WHERE b.industry_code = a.industry_code AND b.age < a.age)
+SELECT q.n FROM nls.industries i, LATERAL (SELECT count(*) AS n FROM nls.women w WHERE w.birth_year < i.industry_code + 1940) q
+-- units that a union or a key makes one
+SELECT count(*) FROM (SELECT woman_id::float8 AS u FROM nls.women UNION ALL SELECT woman_id FROM nls.interviews) a JOIN nls.women b ON a.u = b.woman_id
+SELECT woman_id / 100, race FROM nls.women
+SELECT race FROM nls.women GROUP BY race, woman_id
 -- what changes or locks
 SELECT count(*) FROM nls.women FOR UPDATE
 SELECT count(*) FROM nls.women FOR SHARE OF women

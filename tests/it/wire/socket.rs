@@ -238,7 +238,20 @@ impl Socket {
         self.prove(password, None).await;
     }
 
-    async fn prove(&mut self, password: &str, binding: Option<&[u8]>) -> String {
+    /// Whether the session opens; `false` where it ends by an error instead.
+    pub async fn greeted(&mut self) -> bool {
+        while let Some(reply) = self.receive().await {
+            match reply.kind {
+                b'Z' => return true,
+                b'E' => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// The client's side, once the server's offer is read.
+    pub async fn prove(&mut self, password: &str, binding: Option<&[u8]>) -> String {
         let (mechanism, header) = if binding.is_some() { ("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,") } else { ("SCRAM-SHA-256", "n,,") };
         let bare = "n=,r=clientnonce";
         let first = format!("{header}{bare}");

@@ -1,0 +1,116 @@
+//! Where PostgreSQL's words end elsewhere than sqlparser's: such a text is another statement to it, or none. Refused, as PostgreSQL refuses it.
+
+use sqlparser::ast::DollarQuotedString;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use crate::refusal::{Refusal, sqlstate};
+
+/// What operators are made of, in PostgreSQL's lexer (scan.l).
+const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
+/// With one of these in it an operator may end in a plus or minus.
+const OTHER_SIGNS: &str = "~!@#^&|`?%";
+
+/// # Requires
+/// The tokens' columns are positions in the text, from 1.
+///
+/// # Errors
+/// 42883 for operators that stand together without a space and are one operator to PostgreSQL; 42601 for a dollar-quoted constant whose tag begins with a digit,
+/// which PostgreSQL reads as a parameter.
+pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> {
+    let text: Vec<char> = sql.chars().collect();
+    let mut starts = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).map(place).peekable();
+    for token in tokens {
+        if let Token::DollarQuotedString(DollarQuotedString { value: _, tag: Some(tag) }) = &token.token
+            && tag.starts_with(|c: char| c.is_ascii_digit())
+        {
+            let position = u32::try_from(token.span.start.column).ok();
+            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "a dollar-quoted constant's tag must not begin with a digit").at(position));
+        }
+    }
+    while let Some(start) = starts.next() {
+        let mut rest = signs(&text, start);
+        let mut at = start;
+        while !rest.is_empty() {
+            let (operator, more) = rest.split_at(length(rest));
+            (at, rest) = (at + operator.len(), more);
+            // The next of sqlparser's words begins here, or after the last sign.
+            let next = starts.next_if(|next| *next < at || (*next == at && !more.is_empty()));
+            if next.is_some_and(|next| next != at) || (next.is_none() && !more.is_empty()) {
+                let operator: String = operator.iter().collect();
+                return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("operator does not exist: {operator}"))
+                    .detail("Signs that stand together are one operator.")
+                    .hint("Put a space between the operators.")
+                    .at(u32::try_from(start + 1).ok()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// From 0; past the end where it is not known.
+fn place(token: &TokenWithSpan) -> usize {
+    usize::try_from(token.span.start.column).ok().and_then(|column| column.checked_sub(1)).unwrap_or(usize::MAX)
+}
+
+/// The signs that stand together from here on, up to a comment.
+fn signs(text: &[char], start: usize) -> &[char] {
+    let run = text.get(start..).unwrap_or_default();
+    let end = run.iter().position(|c| !SIGNS.contains(*c)).unwrap_or(run.len());
+    let comment = run[..end].windows(2).position(|two| matches!(two, ['-', '-'] | ['/', '*']));
+    &run[..comment.unwrap_or(end)]
+}
+
+/// How many of these signs are PostgreSQL's first operator.
+fn length(signs: &[char]) -> usize {
+    let is_sum = |at: usize| matches!(signs[at - 1], '+' | '-');
+    let mut length = signs.len();
+    if length > 1 && is_sum(length) && !signs[..length - 1].iter().any(|c| OTHER_SIGNS.contains(*c)) {
+        while length > 1 && is_sum(length) {
+            length -= 1;
+        }
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::parse;
+
+    #[test]
+    fn operators_end_where_postgresqls_end() {
+        for one in ["2^-1", "5%-3", "1!=-1", "1|-1", "~-1", "@-5", "1-@2", "1=~1", "2*-~1", "'a'||-1"] {
+            let refusal = parse(&format!("SELECT {one}")).unwrap_err();
+            assert_eq!(refusal.sqlstate, "42883", "{one}: {refusal}");
+        }
+        let several = [
+            "1=-1",
+            "1<-1",
+            "1<>-1",
+            "1<=-1",
+            "2*-1",
+            "2/-1",
+            "1+-1",
+            "2*-+-1",
+            "1-/* a */-1",
+            "2 ^ -1",
+            "1 != -1",
+            "count(*)-1",
+            "'{}'::json->-1",
+            "'a'||'b'",
+            "1--1\n",
+            "1!=2",
+            "+1",
+            "- 1",
+            "1>=2",
+        ];
+        for one in several {
+            assert!(parse(&format!("SELECT {one}")).is_ok(), "{one}: {:?}", parse(&format!("SELECT {one}")));
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_no_tag() {
+        assert_eq!(parse("SELECT $1$x$1$").unwrap_err().sqlstate, "42601");
+        assert!(parse("SELECT $a1$x$a1$, $$y$$, $1").is_ok());
+    }
+}
