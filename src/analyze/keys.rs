@@ -1,5 +1,7 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
+use std::cell::Cell;
+
 use super::inline;
 use super::interval::MICROS_PER_DAY;
 use super::parts::Listed;
@@ -13,6 +15,8 @@ use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
 const VALUES_MAX: usize = 50_000;
+/// Most nodes that are evaluated to list the values of a statement's keys: a few seconds' work.
+const EFFORT_MAX: usize = 50_000_000;
 
 /// How the values of a group key become known.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +38,8 @@ pub struct Keys<'a> {
     pub null_extended: &'a [ColumnId],
     /// Conjuncts of WHERE, over what [`over_rows`] leaves.
     pub conditions: Vec<&'a Expr>,
+    /// Nodes of expressions that were evaluated for values, of the whole statement.
+    pub effort: &'a Cell<usize>,
 }
 
 impl Keys<'_> {
@@ -155,6 +161,9 @@ impl Keys<'_> {
                 })
                 .collect();
         }
+        if !self.spends(assignments.len(), expr) {
+            return None;
+        }
         let mut domain: Vec<Option<Scalar>> = Vec::new();
         let mut seen = std::collections::HashSet::new();
         for assignment in assignments {
@@ -185,8 +194,7 @@ impl Keys<'_> {
         if info.nullable || self.null_extended.contains(&id) {
             values.push(None);
         }
-        values.retain(|value| self.meets_conditions(id, value));
-        Some(values)
+        self.meeting(id, values)
     }
 
     /// The values of a computed column that an outer join may leave out: NULL then, whatever its definition gives for missing rows.
@@ -195,8 +203,7 @@ impl Keys<'_> {
         if !values.contains(&None) {
             values.push(None);
         }
-        values.retain(|value| self.meets_conditions(id, value));
-        Some(values)
+        self.meeting(id, values)
     }
 
     /// Values of a column that the query itself lists: `x IN (1, 2)`, `x = 'a'`, or whole numbers and days between conditions.
@@ -276,14 +283,31 @@ impl Keys<'_> {
             .all(|c| ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))))
     }
 
-    /// False only where a condition on this column alone excludes the value.
-    fn meets_conditions(&self, id: ColumnId, value: &Option<Scalar>) -> bool {
-        let assignment = [(id, value.clone())];
-        let about_this = self.conditions.iter().filter(|c| c.columns() == [id]);
-        about_this.map(|c| evaluate(c, &assignment)).all(|result| match result {
-            Ok(holds) => holds == Some(Scalar::Bool(true)),
-            Err(NotEvaluable) => true,
-        })
+    /// The values that no condition on this column alone excludes; `None` where that takes too much to tell.
+    fn meeting(&self, id: ColumnId, values: Vec<Option<Scalar>>) -> Option<Vec<Option<Scalar>>> {
+        let mut values = values;
+        for condition in self.conditions.iter().filter(|c| c.columns() == [id]) {
+            if lists(condition, id, &values) {
+                values.retain(Option::is_some);
+                continue;
+            }
+            if !self.spends(values.len(), condition) {
+                return None;
+            }
+            values.retain(|value| match evaluate(condition, &[(id, value.clone())]) {
+                Ok(holds) => holds == Some(Scalar::Bool(true)),
+                Err(NotEvaluable) => true,
+            });
+        }
+        Some(values)
+    }
+
+    /// Counts what evaluating an expression for so many values takes; false where the statement has taken too much by now.
+    fn spends(&self, values: usize, expr: &Expr) -> bool {
+        let mut nodes = 0usize;
+        expr.walk(&mut |_| nodes += 1);
+        self.effort.set(self.effort.get().saturating_add(values.saturating_mul(nodes)));
+        self.effort.get() <= EFFORT_MAX
     }
 
     pub(super) fn may_be_null(&self, expr: &Expr) -> bool {
@@ -319,6 +343,17 @@ pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[Co
         let (_, definition) = computed.iter().find(|(made, _)| *made == id)?;
         Some(over_rows(definition, computed, null_extended))
     })
+}
+
+/// The condition is the very list that the values were taken of: each meets it, but for NULL.
+fn lists(condition: &Expr, id: ColumnId, values: &[Option<Scalar>]) -> bool {
+    match &condition.node {
+        Node::Call { function: Function::In, arguments } => match arguments.as_slice() {
+            [subject, list @ ..] if subject.as_column() == Some(id) => list.iter().map(Expr::as_literal).eq(values.iter().flatten().map(Some)),
+            _ => false,
+        },
+        Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => false,
+    }
 }
 
 /// A cast that gives NULL for text that the type does not read.
@@ -401,6 +436,18 @@ fn between(bounds: &Bounds, data_type: &Type) -> Option<Vec<Scalar>> {
         // A timestamp's days stand for it: only fields of a day or longer are evaluated, and a bare timestamp is not a listed key.
         _ => None,
     }
+}
+
+/// Refuses a statement whose lists of values took more than they may.
+///
+/// # Errors
+/// 54001.
+pub(super) fn check_effort(effort: &Cell<usize>) -> Result<(), Refusal> {
+    if effort.get() <= EFFORT_MAX {
+        return Ok(());
+    }
+    Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "group keys over private rows are too complex")
+        .hint("Compare with shorter lists, or group by simpler expressions."))
 }
 
 /// The keys of every grouping set: without any, one set of all keys.

@@ -12,6 +12,8 @@ mod size;
 mod step;
 mod tuples;
 
+use std::cell::Cell;
+
 pub use keys::KeyRule;
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use range::cast as cast_range;
@@ -210,13 +212,21 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
     size::check(query.releases())?;
     let mut columns = query.columns().to_vec();
     let mut releases = Vec::new();
+    let effort = Cell::new(0);
     for release in query.releases() {
-        releases.push(analyze_release(release, policy, wishes, &mut columns)?);
+        releases.push(analyze_release(release, policy, wishes, &mut columns, &effort)?);
+        keys::check_effort(&effort)?;
     }
     Ok(Analyzed { query, releases, columns })
 }
 
-fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
+fn analyze_release(
+    release: &Release,
+    policy: &Policy,
+    wishes: &Wishes,
+    columns: &mut Vec<ColumnInfo>,
+    effort: &Cell<usize>,
+) -> Result<AnalyzedRelease, Refusal> {
     let over_matches = preserved::over_matches(release, policy)?;
     let keeps_public_rows = over_matches.is_some();
     let release = over_matches.as_ref().unwrap_or(release);
@@ -237,7 +247,7 @@ fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns:
 
     let conditions: Vec<Expr> = always.iter().map(|c| keys::over_rows(c, &computed, &null_extended)).collect();
     let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
-    let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions };
+    let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions, effort };
     let mut keys = Vec::new();
     for key in &release.keys {
         let rule = ruled.rule(&key.expr)?;

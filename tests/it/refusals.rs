@@ -55,6 +55,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "an IN list holds at most {LIST_MAX} values",
             "an IN list of rows holds at most {} rows",
             "an expression over private rows is too complex",
+            "group keys over private rows are too complex",
             "no noise of supported size fits this query at this epsilon",
             "statement is too long",
             "subqueries over private rows are nested too deeply, or are too many",
