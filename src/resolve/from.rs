@@ -17,10 +17,12 @@ use crate::refusal::{Refusal, sqlstate};
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
-/// Most SELECTs over private rows that one statement is followed into, each as often as it is tried.
-const SELECTS_MAX: usize = 500;
 /// Most queries of WITH within one another: what walks the rows afterwards is recursive.
 const INLINED_MAX: usize = 100;
+/// Most SELECTs over private rows that one statement is followed into, each as often as it is tried.
+const SELECTS_MAX: usize = 1000;
+/// Most of them within one another: names of FROM that lead to further ones.
+const DEPTH_MAX: usize = 100;
 
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
@@ -34,9 +36,16 @@ impl Resolver<'_> {
     /// FROM of a SELECT over private rows.
     pub(super) fn rows_from(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
         self.selects += 1;
-        if self.selects > SELECTS_MAX {
+        if self.selects > SELECTS_MAX || self.depth >= DEPTH_MAX {
             return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "subqueries over private rows are nested too deeply, or are too many"));
         }
+        self.depth += 1;
+        let found = self.rows_beside(select, environment);
+        self.depth -= 1;
+        found
+    }
+
+    fn rows_beside(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
         let mut joined: Option<(Relation, Scope)> = None;
         for tables in &select.from {
             let next = self.rows_joined(tables, environment)?;

@@ -71,6 +71,7 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         views: Vec::new(),
         scans: 0,
         selects: 0,
+        depth: 0,
         empty,
         subqueries: 0,
         inlined: 0,
@@ -101,6 +102,8 @@ struct Resolver<'a> {
     scans: usize,
     /// How often the FROM of a SELECT over private rows was read: attempts that are taken back count too, since subqueries within subqueries double them.
     selects: usize,
+    /// How many of these are open.
+    depth: usize,
     /// Within a part whose result is empty whatever the tables hold: private tables stand for their empty twins in the shadow.
     empty: bool,
     /// How many subqueries of expressions are open: in them, names of the queries around are in sight.

@@ -49,19 +49,32 @@ async fn what_doubles_at_each_step_is_refused() {
             assert!(refused || (links == 8 && answer.is_ok()), "{sql}\n{answer:?}");
         }
     }
-    assert!(ours(&veil, "SELECT count(*) FROM nls.women").await.is_ok());
+    // What is long and no deeper is answered.
+    let list: Vec<String> = (0..9_000).map(|n| n.to_string()).collect();
+    let listed = format!("SELECT count(*) FROM (SELECT * FROM nls.women WHERE woman_id IN ({})) q", list.join(", "));
+    assert!(ours(&veil, &listed).await.is_ok());
+    // A list of keys is evaluated for each of its values.
+    let list = list.join(", ");
+    let grouped = |more: &str| format!("SELECT woman_id + 0, count(*) FROM nls.women WHERE woman_id IN ({list}){more} GROUP BY 1");
+    let long = ours(&veil, &grouped("")).await;
+    assert!(long.as_ref().is_ok_and(|rows| rows.len() == 9_000), "{:?}", long.map(|rows| rows.len()));
+    let longer = ours(&veil, &grouped(&format!(" AND woman_id IN ({list}, 9001)"))).await;
+    assert!(longer.as_ref().is_err_and(|e| e.starts_with("54001")), "{:?}", longer.map(|rows| rows.len()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_much_in_all_is_refused() {
     let veil = Veil::demo(rich, Veil::silent()).await;
-    // Each divisor is written twice, for its guard.
-    let guarded = format!("{}birth_year{}", "10 / (".repeat(15), ")".repeat(15));
+    // Each call holds its operand in bounds, and writes it three times for that.
+    let guarded = format!("{}birth_year::float8{}", "exp(".repeat(6), ")".repeat(6));
     let columns: Vec<String> = (0..1600).map(|n| format!("{guarded} AS c{n}")).collect();
     let sums: Vec<String> = (0..100).map(|n| format!("sum(least(greatest({guarded}, 0), {n} + 1))")).collect();
     let releases: Vec<String> = (0..400).map(|n| format!("r{n} AS (SELECT count(*) AS n FROM a60 WHERE x > {n})")).collect();
     let steps = chain("SELECT woman_id, birth_year AS x FROM nls.women", "SELECT * FROM {} WHERE x > 1", 61);
+    let sum = format!("SELECT woman_id, x{} AS x FROM {{}}", " + 1".repeat(240));
+    let deep = format!("{} SELECT count(*) FROM a80 WHERE x > 1", chain("SELECT woman_id, birth_year AS x FROM nls.women", &sum, 81));
     for sql in [
+        deep,
         format!("SELECT count(*) FROM (SELECT {} FROM nls.women) q", columns.join(", ")),
         format!("SELECT {} FROM nls.women", sums.join(", ")),
         format!("{steps}, {} SELECT n FROM r0", releases.join(", ")),
