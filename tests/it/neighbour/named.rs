@@ -226,52 +226,13 @@ async fn definitions_do_not_grow_without_end() {
 /// Whatever pattern is let in, PostgreSQL compiles: it would fail at the first row that meets another.
 #[tokio::test(flavor = "multi_thread")]
 async fn patterns_that_pass_compile() {
-    const PIECES: &[&str] = &[
-        "a",
-        "b",
-        "z",
-        "-",
-        "-",
-        "[",
-        "[",
-        "]",
-        "]",
-        "^",
-        "$",
-        ".",
-        "*",
-        "+",
-        "?",
-        "(",
-        ")",
-        "|",
-        "(?:",
-        "{2}",
-        "{1,}",
-        "{0,3}",
-        "{",
-        "}",
-        "\\d",
-        "\\w",
-        "\\-",
-        "\\]",
-        "[:alpha:]",
-        "[[:digit:]",
-        "[a-z",
-        "9",
-        "%",
-        "_",
-        "\\",
-        ":",
-        ",",
-        "é",
-        " ",
-    ];
+    const PIECES: &str = r"a b z - - [ [ ] ] ^ $ . * + ? ( ) | (?: {2} {1,} {0,3} { } \d \w \- \] [:alpha:] [[:digit:] [a-z 9 % _ \ : , é";
+    let pieces: Vec<&str> = PIECES.split(' ').collect();
     let world = world().await;
     let mut random = Random::new(seeds()[0]);
     let mut passed = 0;
     for at in 0..6000 {
-        let pattern: String = (0..1 + random.below(8)).map(|_| random.pick(PIECES)).collect();
+        let pattern: String = (0..1 + random.below(8)).map(|_| random.pick(&pieces)).collect();
         let operator = ["~", "~*", "SIMILAR TO"][at % 3];
         let literal = pattern.replace('\\', "\\\\");
         if world.plan_under(&format!("SELECT count(*) FROM people WHERE tx {operator} E'{literal}'"), Accounting::Gdp, 1.0).is_ok() {
