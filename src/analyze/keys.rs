@@ -2,14 +2,13 @@
 
 use super::inline;
 use super::interval::MICROS_PER_DAY;
-use super::met::Met;
 use super::parts::Listed;
 use super::tuples::{Axis, Tuples, axes};
 use crate::catalog::Type;
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::evaluate::{evaluate, float_text};
+use crate::resolve::evaluate::{NotEvaluable, evaluate, float_text};
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
@@ -186,8 +185,7 @@ impl Keys<'_> {
         if info.nullable || self.null_extended.contains(&id) {
             values.push(None);
         }
-        let met = Met::new(id, self.conditions.iter().copied());
-        values.retain(|value| met.by(value));
+        values.retain(|value| self.meets_conditions(id, value));
         Some(values)
     }
 
@@ -197,8 +195,7 @@ impl Keys<'_> {
         if !values.contains(&None) {
             values.push(None);
         }
-        let met = Met::new(id, self.conditions.iter().copied());
-        values.retain(|value| met.by(value));
+        values.retain(|value| self.meets_conditions(id, value));
         Some(values)
     }
 
@@ -277,6 +274,16 @@ impl Keys<'_> {
             .iter()
             .filter(|c| c.columns() == [id] && ordering(c))
             .all(|c| ends.iter().any(|end| evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))))
+    }
+
+    /// False only where a condition on this column alone excludes the value.
+    fn meets_conditions(&self, id: ColumnId, value: &Option<Scalar>) -> bool {
+        let assignment = [(id, value.clone())];
+        let about_this = self.conditions.iter().filter(|c| c.columns() == [id]);
+        about_this.map(|c| evaluate(c, &assignment)).all(|result| match result {
+            Ok(holds) => holds == Some(Scalar::Bool(true)),
+            Err(NotEvaluable) => true,
+        })
     }
 
     pub(super) fn may_be_null(&self, expr: &Expr) -> bool {

@@ -4,7 +4,6 @@ mod bound;
 pub mod interval;
 mod keys;
 mod label;
-mod met;
 mod parts;
 mod preserved;
 mod range;

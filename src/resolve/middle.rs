@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::Resolver;
 use super::aggregate::aggregate_name;
+use super::apart::Rows;
 use super::cut::is_distinct_rows;
 use super::open::{empty_select, is_ordinal, plain_table};
 use super::outer::quoted;
@@ -31,7 +32,7 @@ pub(super) enum Subqueries {
 impl Resolver<'_> {
     /// Whether a query's rows must be made before the rows that read it: it shows no private row, and is more than a public table filtered and renamed.
     pub(super) fn is_middle(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        Ok(!self.selects_private_rows(query, environment)? && is_made_first(query, environment))
+        Ok(is_made_before(query, &self.rows_of(query, environment)?, environment))
     }
 
     /// The rows of a derived table as constants.
@@ -241,9 +242,11 @@ impl Resolver<'_> {
     }
 }
 
-/// Of a query that shows no private row: it is more than a public table filtered and renamed, or names a common table expression that is.
-pub(super) fn is_made_first(query: &ast::Query, environment: &Environment) -> bool {
-    !is_plain(query) || relation_names(query).iter().any(|name| environment.find(name).is_some_and(|definition| definition.is_middle))
+/// [`Resolver::is_middle`] of a query whose rows are known. What a common table expression is was told where it was defined: names that lead to names that lead to
+/// names would be followed along every path else.
+pub(super) fn is_made_before(query: &ast::Query, rows: &Rows, environment: &Environment) -> bool {
+    let is_middle = |name: &String| environment.find(name).is_some_and(|definition| definition.is_middle);
+    !rows.private && (!is_plain(query) || relation_names(query).iter().any(is_middle))
 }
 
 /// What constants stand as in a syntax tree: placeholders that no text of a client can spell.

@@ -70,9 +70,10 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         public_tables: Vec::new(),
         views: Vec::new(),
         scans: 0,
+        selects: 0,
+        depth: 0,
         empty,
         subqueries: 0,
-        inlined: 0,
     };
     let outer = resolver.open_query(&statement.0, &query::Environment::default())?;
     let Resolver { columns, releases, middles, bound, public_tables, views, .. } = resolver;
@@ -98,12 +99,14 @@ struct Resolver<'a> {
     public_tables: Vec<TableId>,
     views: Vec<ViewKind>,
     scans: usize,
+    /// How often the FROM of a SELECT over private rows was read: attempts that are taken back count too, since subqueries within subqueries double them.
+    selects: usize,
+    /// How many of these are open.
+    depth: usize,
     /// Within a part whose result is empty whatever the tables hold: private tables stand for their empty twins in the shadow.
     empty: bool,
     /// How many subqueries of expressions are open: in them, names of the queries around are in sight.
     subqueries: usize,
-    /// How many common table expressions stand in place of their names around what is resolved.
-    inlined: usize,
 }
 
 impl Resolver<'_> {

@@ -8,7 +8,7 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::contains_aggregate;
 use super::apart::Rows;
-use super::middle::is_made_first;
+use super::middle::is_made_before;
 use super::outer::unsupported_above;
 use super::probe;
 use super::recursion;
@@ -31,9 +31,9 @@ pub struct Definition {
     pub rows: Rows,
     /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
-    pub recursion: Recursion,
-    /// Whether its rows must be made before the rows that read it. Known once: of a row of definitions each may name the one before it many times.
+    /// Whether its rows must be made before rows that read it.
     pub is_middle: bool,
+    pub recursion: Recursion,
     outside: Environment,
 }
 
@@ -59,16 +59,15 @@ impl Environment {
     }
 
     pub(super) fn with(&self, name: String, cte: ast::Cte, rows: Rows, opened: Option<ast::Cte>) -> Self {
+        let is_middle = opened.is_some() && is_made_before(&cte.query, &rows, self);
         let (environment, outside) = (self.clone(), self.clone());
-        let is_middle = opened.is_some() && is_made_first(&cte.query, self);
-        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, recursion: Recursion::None, is_middle, outside })))
+        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, is_middle, recursion: Recursion::None, outside })))
     }
 
     /// A definition that names itself: as it is seen from within, and after.
     pub(super) fn with_recursive(&self, name: String, cte: ast::Cte, opened: ast::Cte, recursion: Recursion) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        let (rows, opened, is_middle) = (Rows::default(), Some(opened), true);
-        Self(Some(Rc::new(Definition { name, cte, environment, rows, opened, recursion, is_middle, outside })))
+        Self(Some(Rc::new(Definition { name, cte, environment, rows: Rows::default(), opened: Some(opened), is_middle: true, recursion, outside })))
     }
 
     /// Every definition in scope, innermost first.
@@ -265,11 +264,6 @@ impl Resolver<'_> {
             Protection::Private(_) => true,
             Protection::Public => false,
         }
-    }
-
-    /// Whether the query's rows are rows of private tables: selected, filtered, renamed and grouped within units.
-    pub(super) fn selects_private_rows(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        Ok(self.rows_of(query, environment)?.private)
     }
 }
 

@@ -50,14 +50,15 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         &["parameters of the type with OID {other} are not supported", "parameters of type {other} are not supported"],
     ),
     (
-        "too long for a file that is read: attack::fuzz, wire::limits, siege",
+        "too long for a file that is read: attack::fuzz, attack::growth, wire::limits",
         &[
             "an IN list holds at most {LIST_MAX} values",
             "an IN list of rows holds at most {} rows",
             "an expression over private rows is too complex",
+            "group keys over private rows are too complex",
             "no noise of supported size fits this query at this epsilon",
             "statement is too long",
-            "the queries of WITH name one another too often in a row",
+            "subqueries over private rows are nested too deeply, or are too many",
             "the query costs more than can be counted",
             "too many statements in one text",
         ],
