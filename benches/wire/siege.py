@@ -5,6 +5,7 @@ proxy took.
 """
 
 import contextlib
+import multiprocessing
 import resource
 import socket
 import statistics
@@ -17,6 +18,7 @@ from stage import Client, Stage
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 15
 ATTEMPTS = 10_000
+FORK = multiprocessing.get_context("fork")
 WOMEN = "SELECT count(*) FROM nls.women"
 SLOW = "SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations b, nls.industries c, nls.occupations d, nls.industries e"
 
@@ -34,15 +36,15 @@ class Siege(Stage):
         pass
 
 
-class Honest(threading.Thread):
-    """Comes, asks for a constant and for a count afresh, and goes; again and again."""
+class Honest(FORK.Process):
+    """Comes, asks for a constant and for a count afresh, and goes; again and again. A process of its own: the attacker's threads are no part of what it waits for."""
 
     def __init__(self, stage):
         super().__init__(daemon=True)
-        self.stage, self.over = stage, threading.Event()
-        self.milliseconds, self.failed, self.peak = [], 0, 0
+        self.stage, self.over, self.told = stage, FORK.Event(), FORK.Queue()
 
     def run(self):
+        milliseconds, failed, peak = [], 0, 0
         while not self.over.wait(0.05):
             began = time.perf_counter()
             try:
@@ -51,10 +53,11 @@ class Honest(threading.Thread):
                 client.ask("SET pgveil.reuse = off; SET pgveil.epsilon = 0.01")
                 client.ask(WOMEN)
                 client.close()
-                self.milliseconds.append((time.perf_counter() - began) * 1e3)
+                milliseconds.append((time.perf_counter() - began) * 1e3)
             except (OSError, RuntimeError, struct.error, AssertionError):
-                self.failed += 1
-            self.peak = max(self.peak, self.stage.memory())
+                failed += 1
+            peak = max(peak, self.stage.memory())
+        self.told.put((milliseconds, failed, peak))
 
 
 def refusal(error):
@@ -209,14 +212,14 @@ def main():
             honest.start()
             met = attack(stage)
             honest.over.set()
-            honest.join(60)
+            milliseconds, failed, peak = honest.told.get(timeout=90)
             time.sleep(2)
-            times = sorted(honest.milliseconds) or [float("nan")]
+            times = sorted(milliseconds) or [float("nan")]
             met = ", ".join(f"{count} {what}" if what != "connections a second" else f"{count} a second" for what, count in met.items()) or "-"
-            memory = ", ".join(f"{size >> 20}" for size in (before, honest.peak, stage.memory()))
+            memory = ", ".join(f"{size >> 20}" for size in (before, peak, stage.memory()))
             ended = "" if stage.proxy.poll() is None else " PROXY ENDED"
             percentile = times[min(len(times) - 1, int(len(times) * 0.99))]
-            served = f"{len(honest.milliseconds)}, {honest.failed}"
+            served = f"{len(milliseconds)}, {failed}"
             print(f"| {attack.__name__.replace('_', ' ')} | {met}{ended} | {served} | {statistics.median(times):.0f} | {percentile:.0f} | {times[-1]:.0f} | {memory} |", flush=True)
 
 

@@ -3,7 +3,6 @@
 use super::effort::Effort;
 use super::inline;
 use super::interval::MICROS_PER_DAY;
-use super::met::Met;
 use super::parts::Listed;
 use super::tuples::{Axis, Tuples, axes};
 use crate::catalog::Type;
@@ -207,9 +206,15 @@ impl Keys<'_> {
 
     /// Keeps the values that no condition on this column alone excludes.
     fn retain(&self, id: ColumnId, values: &mut Vec<Option<Scalar>>) -> Option<()> {
-        let met = Met::new(id, self.conditions.iter().copied());
-        self.effort.spend(values.len(), met.evaluated(values))?;
-        values.retain(|value| met.by(value));
+        let about_this = self.about(id);
+        self.effort.spend(values.len(), about_this.iter().copied())?;
+        values.retain(|value| {
+            let assignment = [(id, value.clone())];
+            about_this.iter().all(|c| match evaluate(c, &assignment) {
+                Ok(holds) => holds == Some(Scalar::Bool(true)),
+                Err(NotEvaluable) => true,
+            })
+        });
         Some(())
     }
 

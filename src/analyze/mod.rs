@@ -5,7 +5,6 @@ mod effort;
 pub mod interval;
 mod keys;
 mod label;
-mod met;
 mod parts;
 mod preserved;
 mod range;

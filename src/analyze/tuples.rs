@@ -69,12 +69,11 @@ impl Keys<'_> {
             if listed.iter().any(|id| self.null_extended.contains(id)) {
                 rows.push(vec![None; listed.len()]);
             }
-            let own = |c: &&Expr| c.relations().is_empty() && c.columns().iter().all(|id| listed.contains(id));
-            let conditions: Vec<&Expr> = self.conditions.iter().copied().filter(own).collect();
-            if self.effort.spend(rows.len(), members.iter().map(|at| &keys[*at].0).chain(conditions.iter().copied())).is_none() {
+            let evaluated = members.iter().map(|at| &keys[*at].0).chain(self.conditions.iter().copied());
+            if self.effort.spend(rows.len(), evaluated).is_none() {
                 continue;
             }
-            let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &conditions, &members, keys)).collect();
+            let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &members, keys)).collect();
             let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else { continue };
             found.push(ordered(members, combined, keys));
         }
@@ -91,12 +90,12 @@ impl Keys<'_> {
         &self,
         row: &[Option<Scalar>],
         listed: &[ColumnId],
-        conditions: &[&Expr],
         members: &[usize],
         keys: &[(Expr, KeyRule)],
     ) -> Option<Option<Vec<Option<Scalar>>>> {
         let assignment: Vec<(ColumnId, Option<Scalar>)> = listed.iter().copied().zip(row.iter().cloned()).collect();
-        let is_met = conditions.iter().map(|c| evaluate(c, &assignment)).all(|result| match result {
+        let own = self.conditions.iter().filter(|c| c.relations().is_empty() && c.columns().iter().all(|id| listed.contains(id)));
+        let is_met = own.map(|c| evaluate(c, &assignment)).all(|result| match result {
             Ok(holds) => holds == Some(Scalar::Bool(true)),
             Err(NotEvaluable) => true,
         });

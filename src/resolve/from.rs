@@ -9,7 +9,7 @@ use super::catalogue::Function;
 use super::expression::compare;
 use super::middle::{Subqueries, query_of, select_of};
 use super::open::empty_select;
-use super::query::{Definition, Environment, Named as Source, reserved};
+use super::query::{Environment, Named as Source, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
@@ -17,8 +17,6 @@ use crate::refusal::{Refusal, sqlstate};
 
 /// Most tables one release may join.
 const SCANS_MAX: usize = 16;
-/// Most queries of WITH within one another: what walks the rows afterwards is recursive.
-const INLINED_MAX: usize = 100;
 /// Most SELECTs over private rows that one statement is followed into, each as often as it is tried.
 const SELECTS_MAX: usize = 1000;
 /// Most of them within one another: names of FROM that lead to further ones.
@@ -157,7 +155,7 @@ impl Resolver<'_> {
                 }
                 Source::Cte(definition) => {
                     let inner = definition.cte.alias.columns.clone();
-                    let (relation, columns) = self.inlined(&definition)?;
+                    let (relation, columns) = self.rows_query(&definition.cte.query, &definition.environment)?;
                     let columns = renamed(columns, &inner)?;
                     let own = names_of(name)?.pop().unwrap_or_default();
                     Ok((relation, scope_of(columns, alias.as_ref(), own)?))
@@ -200,18 +198,6 @@ impl Resolver<'_> {
             }
             _ => Err(Refusal::unsupported("this kind of FROM item")),
         }
-    }
-
-    /// The rows of a common table expression, in the place of its name.
-    fn inlined(&mut self, definition: &Definition) -> Result<(Relation, Vec<Named>), Refusal> {
-        if self.inlined >= INLINED_MAX {
-            let refusal = Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "the queries of WITH name one another too often in a row");
-            return Err(refusal.detail(format!("At most {INLINED_MAX} over private rows do, each the one before it.")));
-        }
-        self.inlined += 1;
-        let rows = self.rows_query(&definition.cte.query, &definition.environment);
-        self.inlined -= 1;
-        rows
     }
 
     /// A function's rows, of constants: its query stands alone.

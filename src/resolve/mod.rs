@@ -74,7 +74,6 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         depth: 0,
         empty,
         subqueries: 0,
-        inlined: 0,
     };
     let outer = resolver.open_query(&statement.0, &query::Environment::default())?;
     let Resolver { columns, releases, middles, bound, public_tables, views, .. } = resolver;
@@ -108,8 +107,6 @@ struct Resolver<'a> {
     empty: bool,
     /// How many subqueries of expressions are open: in them, names of the queries around are in sight.
     subqueries: usize,
-    /// How many common table expressions stand in place of their names around what is resolved.
-    inlined: usize,
 }
 
 impl Resolver<'_> {

@@ -32,7 +32,6 @@ pub struct Definition {
     /// What is printed for it: its query over released and public tables. `None` where it selects rows of private tables: it is used by inlining.
     pub opened: Option<ast::Cte>,
     /// Whether its rows must be made before rows that read it.
-    /// Known once: of a row of definitions each may name the one before it many times.
     pub is_middle: bool,
     pub recursion: Recursion,
     outside: Environment,

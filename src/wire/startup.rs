@@ -36,7 +36,7 @@ pub(super) enum Opened {
     /// A cancel request, a failed handshake, or nothing at all: no reply is due.
     Done,
     /// Told and closed.
-    Refused(Channel, Refusal),
+    Refused(Box<Channel>, Refusal),
 }
 
 /// A client that wants to log in.
@@ -81,7 +81,7 @@ async fn negotiate(mut stream: Box<dyn Stream>, mut secured: Option<Certificates
         let length = usize::try_from(i32::from_be_bytes([l0, l1, l2, l3])).unwrap_or(0);
         let code = u32::from_be_bytes([c0, c1, c2, c3]);
         if !(8..=PACKET_BYTES_MAX).contains(&length) {
-            return Opened::Refused(Channel::new(stream), Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"));
+            return Opened::Refused(Box::new(Channel::new(stream)), Refusal::new(PROTOCOL_VIOLATION, "invalid length of startup packet"));
         }
         let encrypted = secured.is_some();
         match code {
@@ -162,10 +162,10 @@ async fn packet(mut stream: Box<dyn Stream>, length: usize, code: u32, certifica
     let (major, minor) = (code >> 16, code & 0xffff);
     if major != 3 {
         let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2");
-        return Opened::Refused(channel, Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
+        return Opened::Refused(Box::new(channel), Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message));
     }
     match parameters(&mut body) {
-        Err(refusal) => Opened::Refused(channel, refusal),
+        Err(refusal) => Opened::Refused(Box::new(channel), refusal),
         Ok(parameters) => {
             // 3.1 was never used; more than 3.2 is offered 3.2.
             let agreed = if minor < 2 { 0 } else { 2 };
