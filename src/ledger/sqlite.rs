@@ -171,7 +171,7 @@ mod tests {
     /// Each by its own name, since some are SQLite's defaults here and none is elsewhere.
     #[test]
     fn a_connection_is_set_as_the_ledger_needs_it() {
-        let path = std::env::temp_dir().join(format!("pgveil-connect-{:x}.db", rand::random::<u64>()));
+        let path = Path::new("/tmp").join(format!("pgveil-connect-{:x}.db", rand::random::<u64>()));
         std::fs::File::create(&path).unwrap();
         build(&path).unwrap();
         let connection = connect(&path).unwrap();

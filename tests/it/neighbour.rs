@@ -2,10 +2,10 @@
 
 mod bound;
 mod draws;
-mod emitted;
 mod equal;
 mod flip;
 mod forms;
+mod goldens;
 mod grammar;
 mod mutants;
 mod named;
