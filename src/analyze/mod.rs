@@ -8,6 +8,7 @@ mod parts;
 mod preserved;
 mod range;
 mod rows;
+mod size;
 mod step;
 mod tuples;
 
@@ -215,6 +216,7 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
 }
 
 fn analyze_release(release: &Release, policy: &Policy, wishes: &Wishes, columns: &mut Vec<ColumnInfo>) -> Result<AnalyzedRelease, Refusal> {
+    size::check(release)?;
     let over_matches = preserved::over_matches(release, policy)?;
     let keeps_public_rows = over_matches.is_some();
     let release = over_matches.as_ref().unwrap_or(release);

@@ -2,6 +2,7 @@
 //! uncorrelated subqueries of expressions.
 
 use std::ops::ControlFlow;
+use std::rc::Rc;
 
 use sqlparser::ast;
 
@@ -31,20 +32,7 @@ pub(super) enum Subqueries {
 impl Resolver<'_> {
     /// Whether a query's rows must be made before the rows that read it: it shows no private row, and is more than a public table filtered and renamed.
     pub(super) fn is_middle(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        Ok(!self.selects_private_rows(query, environment)? && (!is_plain(query) || self.names_middle(query, environment)?))
-    }
-
-    /// FROM names a common table expression that is a middle query.
-    fn names_middle(&self, query: &ast::Query, environment: &Environment) -> Result<bool, Refusal> {
-        for name in relation_names(query) {
-            if let Some(definition) = environment.find(&name)
-                && definition.opened.is_some()
-                && (definition.recursion != Recursion::None || self.is_middle(&definition.cte.query, &definition.environment)?)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(!self.selects_private_rows(query, environment)? && (!is_plain(query) || names_middle(query, environment)))
     }
 
     /// The rows of a derived table as constants.
@@ -291,6 +279,27 @@ pub(super) fn query_of(body: ast::SetExpr) -> ast::Query {
         format_clause: None,
         pipe_operators: Vec::new(),
     }
+}
+
+/// FROM names a common table expression that is a middle query, itself or by what it names. Each is looked at once: they may name each other many times over.
+fn names_middle(query: &ast::Query, environment: &Environment) -> bool {
+    let named = |query: &ast::Query, environment: &Environment| -> Vec<Rc<Definition>> {
+        let found = relation_names(query).into_iter().filter_map(|name| environment.find(&name));
+        found.filter(|definition| definition.opened.is_some()).collect()
+    };
+    let mut open = named(query, environment);
+    let mut seen: Vec<Rc<Definition>> = Vec::new();
+    while let Some(definition) = open.pop() {
+        if seen.iter().any(|known| Rc::ptr_eq(known, &definition)) {
+            continue;
+        }
+        if definition.recursion != Recursion::None || !is_plain(&definition.cte.query) {
+            return true;
+        }
+        open.extend(named(&definition.cte.query, &definition.environment));
+        seen.push(definition);
+    }
+    false
 }
 
 /// A query that selects, filters and renames: one SELECT without groups, order, limit or windows.

@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod known;
+mod nested;
 mod operators;
 pub mod paths;
 pub mod replay;
