@@ -9,7 +9,7 @@ use crate::catalog::Type;
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::evaluate::{evaluate, float_text};
+use crate::resolve::evaluate::{NotEvaluable, evaluate, float_text};
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.

@@ -9,6 +9,9 @@ use crate::refusal::{Refusal, sqlstate};
 /// Most operators and keywords on the way from a statement's start into any expression of it.
 const LENGTH_MAX: u32 = 250;
 
+/// How often what stands deepest may be read, as a power of two: the parser reads some constructs in one way to their end, and then anew in another.
+const RETRIES_MAX: usize = 8;
+
 /// Stack that walking the deepest tree within that length takes, with a wide margin. A thread that has four times as much never makes room in passing.
 pub const STACK_BYTES: usize = 8 << 20;
 
@@ -20,11 +23,12 @@ pub fn with_room<T>(walk: impl FnOnce() -> T) -> T {
 /// # Errors
 /// 54001 for a chain of operators that is too long.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
+    check_retries(tokens)?;
     // Length of the chain at the start of each open parenthesis, and now.
     let mut open: Vec<(u32, u32)> = Vec::new();
     let (mut base, mut length) = (0_u32, 0_u32);
     for TokenWithSpan { token, span: _ } in tokens {
-        let keyword = if let Token::Word(Word { value: _, quote_style: _, keyword }) = token { *keyword } else { Keyword::NoKeyword };
+        let keyword = keyword(token);
         match token {
             // The branches of a CASE stand side by side, too.
             Token::Word(_) if keyword == Keyword::CASE => {
@@ -59,4 +63,46 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+fn keyword(token: &Token) -> Keyword {
+    if let Token::Word(Word { value: _, quote_style: _, keyword }) = token { *keyword } else { Keyword::NoKeyword }
+}
+
+/// # Errors
+/// 54001 where too much would be read again and again.
+fn check_retries(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
+    let tokens: Vec<&Token> = tokens.iter().map(|token| &token.token).filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    // At each open parenthesis, what it and those around it weigh.
+    let mut open: Vec<usize> = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::LParen => {
+                let before = at.checked_sub(1).map_or(Keyword::NoKeyword, |before| keyword(tokens[before]));
+                let weight = open.last().copied().unwrap_or(0) + retries(before, tokens.get(at + 1).copied());
+                if weight > RETRIES_MAX {
+                    return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply")
+                        .detail("At most eight of IN (SELECT …) are read within each other, and four of IN ((…)) and POSITION (…)."));
+                }
+                open.push(weight);
+            }
+            Token::RParen => drop(open.pop()),
+            Token::SemiColon => open.clear(),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a parenthesis weighs, by what stands before it and first in it. Of what PostgreSQL takes, `IN (SELECT …)` is read once.
+fn retries(before: Keyword, first: Option<&Token>) -> usize {
+    match (before, first) {
+        (Keyword::POSITION, _) | (Keyword::IN, Some(Token::LParen)) => 2,
+        (Keyword::IN, Some(first)) => match keyword(first) {
+            Keyword::SELECT | Keyword::WITH => 1,
+            Keyword::VALUES | Keyword::TABLE | Keyword::INSERT | Keyword::UPDATE | Keyword::DELETE | Keyword::MERGE => 2,
+            _ => 0,
+        },
+        _ => 0,
+    }
 }

@@ -21,6 +21,26 @@ pub struct Asker {
     pub share: Share,
 }
 
+impl Asker {
+    /// Whether what is printed reads back as the same value: other styles of dates name zones by words that mean several, and fewer digits lose some.
+    pub fn prints_exactly(&self) -> bool {
+        self.settings.iter().all(|(name, value)| match name.as_str() {
+            "DateStyle" => value.starts_with("ISO"),
+            "extra_float_digits" => value.parse::<i64>().is_ok_and(|digits| digits > 0),
+            _ => true,
+        })
+    }
+
+    /// The same, printing so. The order of day and month, in which texts are read, stays.
+    #[must_use]
+    pub fn printing_exactly(mut self) -> Self {
+        for (name, value) in [("DateStyle", "ISO"), ("extra_float_digits", "1")] {
+            self.settings.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+}
+
 /// How a value travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {

@@ -30,7 +30,18 @@ const UNFINISHED_MAX: usize = 4;
 
 impl<S: Service> Connection<S> {
     pub(super) async fn answer(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
-        let (asker, parameters, arguments, formats) = (self.asker(), parameters.to_vec(), arguments.to_vec(), formats.to_vec());
+        self.answer_as(self.asker(), query, (parameters, arguments), formats).await
+    }
+
+    /// The same under other settings than the session's.
+    pub(super) async fn answer_as(
+        &mut self,
+        asker: Asker,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+        formats: &[Format],
+    ) -> Result<Reply, Stop> {
+        let (parameters, arguments, formats) = (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
         let question = query.clone();
         let answered = self
             .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use super::connection::Connection;
 use super::copy::Writer;
 use super::cursor::no_cursor;
-use super::extended::no_statement;
+use super::extended::{changed_columns, no_statement, types};
+use super::message::not_utf8;
 use super::portal::{Reply, text_column};
 use super::stop::Stop;
 use super::transaction::{Status, aborted};
@@ -53,6 +54,10 @@ impl<S: Service> Connection<S> {
         let described = self.described(query, &[]).await?;
         let writer = Writer::new(format, &described.columns)?;
         let answer = self.answer(query, &[], &[], &[writer.value_format()]).await?;
+        // The policy may have been reloaded meanwhile.
+        if types(answer.columns.as_deref()) != types(Some(&described.columns)) {
+            return Err(changed_columns().into());
+        }
         Ok(Reply { columns: None, tag: "COPY".to_owned(), copy: Some(writer), ..answer })
     }
 
@@ -160,7 +165,7 @@ impl<S: Service> Connection<S> {
         let value = match value {
             Given::Constant(value) => value,
             Given::Parameter => match arguments {
-                [Argument { format: _, value }] => value.as_ref().map(|text| String::from_utf8_lossy(text).into_owned()),
+                [Argument { format: _, value }] => value.as_deref().map(setting_text).transpose()?,
                 _ => return Err(Refusal::new("08P01", "set_config takes its value as the one parameter here").into()),
             },
         };
@@ -238,6 +243,11 @@ impl<S: Service> Connection<S> {
         self.cursors.close_all();
         Ok(Reply::done("DISCARD ALL"))
     }
+}
+
+/// A setting's value that was sent as a parameter: text in either format.
+fn setting_text(bytes: &[u8]) -> Result<String, Refusal> {
+    std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).map(str::to_owned).ok_or_else(not_utf8)
 }
 
 /// Pools (asyncpg, Npgsql) send this when a connection comes back. Nobody holds a lock here, so there is none to give up.

@@ -173,6 +173,9 @@ impl<S: Service> Connection<S> {
                 .into());
         }
         let asker = self.asker();
+        if *is_binary {
+            check_exact(&asker)?;
+        }
         let Reply { notices, columns, rows, held, .. } = self.answer(query, parameters, arguments, &[Format::Text]).await?;
         let bytes = rows.iter().map(|row| row.iter().map(|value| 32 + value.as_ref().map_or(0, Bytes::len)).sum::<usize>()).sum();
         let cursor = Cursor {
@@ -230,6 +233,7 @@ impl<S: Service> Connection<S> {
             let held = self.share.hold_copies(&rows)?;
             return Ok((rows, held));
         }
+        check_exact(&asker)?;
         let mut held = self.share.hold_rows(&rows)?;
         let oids: Vec<u32> = columns.iter().map(|column| column.type_oid).collect();
         let texts = rows.clone();
@@ -242,6 +246,15 @@ impl<S: Service> Connection<S> {
         held.join(self.share.hold_rows(&rows)?);
         Ok((rows, held))
     }
+}
+
+/// A cursor keeps its rows as text, of which other values could be made where it was printed in another way.
+fn check_exact(asker: &Asker) -> Result<(), Refusal> {
+    if asker.prints_exactly() {
+        return Ok(());
+    }
+    let message = "binary values of a cursor are not supported under this DateStyle or extra_float_digits";
+    Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("SET DateStyle = ISO and RESET extra_float_digits, or fetch text."))
 }
 
 /// 34000

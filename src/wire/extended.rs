@@ -10,7 +10,7 @@ use super::command::{asks_process, process_column, unlocked_column, unlocks};
 use super::connection::Connection;
 use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
-use super::portal::{Portal, Prepared, Progress, counted, each, text_column};
+use super::portal::{Portal, Prepared, Progress, columns_weight, counted, each, text_column};
 use super::stop::{PROTOCOL_VIOLATION, Stop};
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
@@ -52,16 +52,24 @@ impl<S: Service> Connection<S> {
             return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")).into());
         }
         let bytes = text_bytes + name.len() + ENTRY_BYTES;
-        let before: usize = self.statements.values().map(|prepared| prepared.bytes).sum();
-        if before + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES || self.statements.len() >= STATEMENTS_MAX {
-            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many prepared statements in this session")
-                .hint("Close those no longer needed, or send DEALLOCATE ALL.")
-                .into());
-        }
-        let held = self.share.hold(bytes)?;
+        self.check_room(bytes)?;
         let (parameters, columns) = self.shape(statement.as_ref(), types).await?;
+        // A star is one word, and may be a thousand columns.
+        let bytes = bytes + columns_weight(columns.as_deref());
+        self.check_room(bytes)?;
+        let held = self.share.hold(bytes)?;
         let path = self.settings.search_path(&self.role);
         self.statements.insert(name.to_owned(), Arc::new(Prepared { statement, parameters, columns, path, bytes, _held: held }));
+        Ok(())
+    }
+
+    /// Whether another prepared statement of this weight may be kept.
+    fn check_room(&self, bytes: usize) -> Result<(), Refusal> {
+        let held: usize = self.statements.values().map(|prepared| prepared.bytes).sum();
+        if held + bytes > STATEMENTS_BYTES_MAX + ENTRY_BYTES || self.statements.len() >= STATEMENTS_MAX {
+            return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many prepared statements in this session")
+                .hint("Close those no longer needed, or send DEALLOCATE ALL."));
+        }
         Ok(())
     }
 
@@ -124,7 +132,8 @@ impl<S: Service> Connection<S> {
         if !portal.is_empty() && (self.portals.contains_key(&portal) || self.cursors.get(&portal).is_some()) {
             return Err(cursor_exists(&portal).into());
         }
-        let bytes = ENTRY_BYTES + values.iter().flatten().map(|value| value.len() + ENTRY_BYTES).sum::<usize>();
+        let bytes = values.iter().flatten().map(|value| value.len() + ENTRY_BYTES).sum::<usize>();
+        let bytes = ENTRY_BYTES + bytes + columns_weight(columns.as_deref());
         let before: usize = self.portals.values().map(|portal| portal.bytes).sum();
         if before + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
             return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many portals in this session").into());
@@ -288,11 +297,11 @@ fn configuring(configure: &Configure) -> (Vec<u32>, Option<Vec<ColumnDescription
     (parameters, Some(vec![column]))
 }
 
-fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {
+pub(super) fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {
     columns.map(|all| all.iter().map(|column| column.type_oid).collect())
 }
 
-fn changed_columns() -> Refusal {
+pub(super) fn changed_columns() -> Refusal {
     Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Prepared {
     pub(super) columns: Option<Vec<ColumnDescription>>,
     /// The search_path that its names were read under.
     pub(super) path: Vec<String>,
-    /// What it weighs.
+    /// What it weighs, with its columns.
     pub(super) bytes: usize,
     /// The same in the stock of all sessions.
     pub(super) _held: Held,
@@ -87,6 +87,11 @@ impl Reply {
 /// PostgreSQL's tag: what gives rows of a query counts them.
 pub(super) fn counted(tag: &str, rows: usize) -> String {
     if matches!(tag, "SELECT" | "FETCH" | "COPY") { format!("{tag} {rows}") } else { tag.to_owned() }
+}
+
+/// About how much memory the description of some columns takes.
+pub(super) fn columns_weight(columns: Option<&[ColumnDescription]>) -> usize {
+    columns.into_iter().flatten().map(|column| size_of::<ColumnDescription>() + column.name.len()).sum()
 }
 
 /// A column of type text.

@@ -62,13 +62,13 @@ impl<S: Service> Connection<S> {
         Ok(prepared)
     }
 
-    /// PostgreSQL computes the values, as a query that reads no table.
+    /// PostgreSQL computes the values, as a query that reads no table, and prints them so that the session reads the same values back.
     async fn values(&mut self, execute: &Execute, prepared: &Arc<Prepared>) -> Result<Vec<Argument>, Stop> {
         if execute.values.is_empty() {
             return Ok(Vec::new());
         }
         let question = execute.values.query(&prepared.parameters)?;
-        let reply = self.answer(&question, &[], &[], &[Format::Text]).await?;
+        let reply = self.answer_as(self.asker().printing_exactly(), &question, (&[], &[]), &[Format::Text]).await?;
         let Some(row) = reply.rows.into_iter().next() else {
             return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the values of EXECUTE could not be computed").into());
         };

@@ -5,6 +5,7 @@ mod fuzz;
 mod growth;
 mod known;
 mod literals;
+mod nested;
 mod operators;
 pub mod paths;
 pub mod replay;

@@ -1,5 +1,7 @@
 //! Functions that a catalog statement asks of the server or the session, as the values that the client is to see.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -81,8 +83,18 @@ fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Fac
     Err(Refusal::denied(format!("permission denied to examine \"{name}\"")).hint("SHOW gives the settings of your session."))
 }
 
-/// The same where a row or a parameter says which setting: NULL for one that is not shown.
+/// The same where a row or a parameter says which setting: NULL for one that is not shown. The name is written more than once, so it must be one each time.
 fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
+    let refused = || Refusal::denied("current_setting takes a simple name of a setting here");
+    let is_volatile = ast::visit_expressions(setting, |expr| match expr {
+        ast::Expr::Function(function) if names_of(&function.name).is_ok_and(|names| names.last().is_some_and(|name| name == "clock_timestamp")) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if is_volatile.is_break() {
+        return Err(refused());
+    }
     let shown: Vec<String> = names::SETTINGS.iter().map(|name| format!("'{name}'")).collect();
     let (version, number) = (text(Some(&facts.server_version)), version_number(&facts.server_version));
     let case = format!(
@@ -90,7 +102,6 @@ fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refus
          WHEN pg_catalog.lower({setting}) IN ({}) THEN pg_catalog.current_setting({setting}, true) END",
         shown.join(", ")
     );
-    let refused = || Refusal::denied("current_setting takes a simple name of a setting here");
     let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&case);
     parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| refused())
 }

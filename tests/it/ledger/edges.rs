@@ -20,8 +20,14 @@ async fn two_weeks(scratch: &Scratch) {
         let _ = ledger.debit("bob", asked.loss, fingerprint(1)).await.unwrap();
         ledger.keep("bob", asked, b"values".to_vec()).await.unwrap();
         let Some(Stored::Offered(answer)) = ledger.find("ann", asked).await.unwrap() else { panic!("nothing is offered") };
-        let purchase =
-            Purchase { fresh: laplace(0.25), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(2), questions: Vec::new() };
+        let purchase = Purchase {
+            fresh: laplace(0.25),
+            offered: asked.loss,
+            answers: vec![answer],
+            fingerprint: fingerprint(2),
+            bought: fingerprint(2),
+            questions: Vec::new(),
+        };
         let _ = ledger.purchase("ann", purchase).await.unwrap();
     }
 }
@@ -196,7 +202,14 @@ async fn a_claim_lasts_as_long_as_it_is_promised() {
         [with_clock(&scratch.url(), 8.0, (4.0, Renew::Never), &now).await, with_clock(&scratch.url(), 8.0, (4.0, Renew::Never), &now).await];
     let asked = question(1, 0.1, laplace(0.125));
     let ask = async |ledger: &Ledger| {
-        let purchase = Purchase { fresh: asked.loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint: fingerprint(1), questions: vec![asked] };
+        let purchase = Purchase {
+            fresh: asked.loss,
+            offered: Loss::ZERO,
+            answers: Vec::new(),
+            fingerprint: fingerprint(1),
+            bought: fingerprint(1),
+            questions: vec![asked],
+        };
         ledger.purchase("ann", purchase).await.map(drop)
     };
     ask(&ledgers[0]).await.unwrap();
@@ -226,7 +239,14 @@ async fn history_shows_each_purchase_once() {
     let asked = question(1, 0.1, laplace(0.25));
     ledger.keep("bob", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("ann", asked).await.unwrap() else { panic!("nothing is offered") };
-    let purchase = Purchase { fresh: laplace(0.5), offered: asked.loss, answers: vec![answer], fingerprint: fingerprint(2), questions: Vec::new() };
+    let purchase = Purchase {
+        fresh: laplace(0.5),
+        offered: asked.loss,
+        answers: vec![answer],
+        fingerprint: fingerprint(2),
+        bought: fingerprint(2),
+        questions: Vec::new(),
+    };
     let _ = ledger.purchase("ann", purchase).await.unwrap();
     let history: Vec<Loss> = ledger.history("ann", 10).await.unwrap().into_iter().map(|entry| entry.loss).collect();
     assert_eq!(history, [laplace(0.5).compose(laplace(0.25)).unwrap(), laplace(0.125), laplace(0.125)]);

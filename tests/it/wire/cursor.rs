@@ -181,6 +181,15 @@ async fn a_binary_cursor_gives_binary_to_a_simple_query() {
     socket.ask("DECLARE c BINARY CURSOR WITH HOLD FOR SELECT many").await;
     let replies = socket.ask("FETCH c").await;
     assert_eq!((kinds(&replies).as_str(), replies[0].body.last(), replies[1].values()), ("TDCZ", Some(&1), vec![Some("\0\0\0\u{1}".to_owned())]));
+    // Text that does not say all of a value gives no binary, and is not asked for.
+    let asked = running.service.answers();
+    for setting in ["DateStyle = 'Postgres, DMY'", "extra_float_digits = 0"] {
+        socket.ask(&format!("SET {setting}")).await;
+        assert_eq!(socket.refused("DECLARE d BINARY CURSOR WITH HOLD FOR SELECT many").await, "0A000", "{setting}");
+        socket.ask("RESET ALL").await;
+    }
+    assert_eq!(running.service.answers(), asked);
+    assert_eq!(socket.value("FETCH c").await, "\0\0\0\u{2}");
 }
 
 #[tokio::test]

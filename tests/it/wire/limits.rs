@@ -108,6 +108,27 @@ async fn portals_and_savepoints_have_an_end() {
     assert_eq!(socket.value("SELECT 1").await, "1");
 }
 
+/// A star is one word of a statement, and a portal of it may have a thousand columns.
+#[tokio::test]
+async fn columns_have_a_weight() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    socket.ask("BEGIN").await;
+    socket.send(&[parse("b", "SELECT broad"), sync()].concat()).await;
+    socket.until_ready().await;
+    let open = |number: usize| bind(&format!("p{number}"), "b", &[], &[]);
+    socket.send(&(0..1_000).flat_map(open).chain(sync()).collect::<Vec<u8>>()).await;
+    let replies = socket.until_ready().await;
+    assert_eq!(replies.iter().find(|reply| reply.kind == b'E').map(|reply| reply.field(b'C')), Some("54000".to_owned()));
+    assert!((100..500).contains(&replies.iter().filter(|reply| reply.kind == b'2').count()));
+    socket.ask("ROLLBACK").await;
+    socket.send(&(0..1_000).flat_map(|number| parse(&format!("s{number}"), "SELECT broad")).chain(sync()).collect::<Vec<u8>>()).await;
+    let replies = socket.until_ready().await;
+    assert_eq!(replies.iter().find(|reply| reply.kind == b'E').map(|reply| reply.field(b'C')), Some("54000".to_owned()));
+    assert_eq!(kinds(&socket.ask("DEALLOCATE ALL").await), "CZ");
+    assert_eq!(socket.value("SELECT 1").await, "1");
+}
+
 /// A client that asks for much and reads nothing holds its rows, and nobody else.
 #[tokio::test]
 async fn who_reads_nothing_stops_nobody() {

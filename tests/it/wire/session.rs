@@ -1,7 +1,7 @@
 //! Transactions and settings as clients see them.
 
 use super::double::start;
-use super::socket::{Socket, bind, execute, kinds, parse, startup, sync};
+use super::socket::{Socket, bind, execute, kinds, message, parse, startup, sync};
 
 /// Status byte after each statement, or its SQLSTATE.
 async fn statuses(socket: &mut Socket, statements: &[&str]) -> String {
@@ -289,4 +289,8 @@ async fn set_config_alone_is_set() {
     assert_eq!(socket.value("SHOW TimeZone").await, "Asia/Tokyo");
     socket.ask("COMMIT").await;
     assert_eq!(socket.value("SHOW TimeZone").await, "UTC");
+    // A value in binary is text all the same, of which a zero byte is no part.
+    let zero = b"\0\0\0\x01\0\x01\0\x01\0\0\0\x03a\0b\0\0";
+    socket.send(&[parse("", "SELECT set_config('search_path', $1, false)"), message(b'B', zero), execute("", 0), sync()].concat()).await;
+    assert_eq!(socket.until_ready().await[2].field(b'C'), "22021");
 }
