@@ -9,6 +9,7 @@ mod types;
 mod zone;
 
 pub use call::plain_arguments;
+pub use pattern::regex_states;
 pub use types::{construct, type_of};
 
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};

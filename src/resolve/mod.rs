@@ -35,7 +35,7 @@ mod uncertainty;
 mod union;
 mod window;
 
-pub use expression::Constants;
+pub use expression::{Constants, regex_states};
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
 pub use query::is_preview;

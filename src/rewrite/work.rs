@@ -6,6 +6,7 @@ use sqlparser::ast::{self, BinaryOperator as B, Visit};
 
 use crate::parse::with_room;
 use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::regex_states;
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
@@ -41,8 +42,9 @@ impl ast::Visitor for Tally {
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
         let own = match expr {
             ast::Expr::Like { .. } | ast::Expr::ILike { .. } => 40_000,
-            ast::Expr::SimilarTo { .. } | ast::Expr::BinaryOp { op: B::PGRegexMatch | B::PGRegexIMatch, .. } => 300_000,
-            ast::Expr::Function(call) => of_call(&call.name),
+            ast::Expr::SimilarTo { pattern, .. } => of_pattern(pattern),
+            ast::Expr::BinaryOp { op: B::PGRegexMatch | B::PGRegexIMatch, right, left: _ } => of_pattern(right),
+            ast::Expr::Function(call) => of_call(name_of(call)) + of_patterns(call),
             ast::Expr::Substring { .. } => 25_000,
             ast::Expr::Value(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_) => 0,
             // A constant is cast once.
@@ -55,8 +57,26 @@ impl ast::Visitor for Tally {
     }
 }
 
-fn of_call(name: &ast::ObjectName) -> u64 {
-    let name = name.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str());
+/// A pattern is compiled at the first row that meets it, and may be in a set of states that it was never in before at each character.
+fn of_pattern(pattern: &ast::Expr) -> u64 {
+    let ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) = pattern else { return 0 };
+    value.clone().into_string().map_or(0, |pattern| 100_000 + 20_000 * regex_states(&pattern))
+}
+
+fn name_of(call: &ast::Function) -> &str {
+    call.name.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str())
+}
+
+fn of_patterns(call: &ast::Function) -> u64 {
+    let name = name_of(call);
+    let ast::FunctionArguments::List(list) = &call.args else { return 0 };
+    match list.args.get(1) {
+        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(pattern))) if name.starts_with("regexp_") || name == "substring" => of_pattern(pattern),
+        _ => 0,
+    }
+}
+
+fn of_call(name: &str) -> u64 {
     match name {
         // Every character may be a match, and each match is found and copied by itself.
         "regexp_replace" | "regexp_substr" | "regexp_count" | "substring" => 1_500_000,

@@ -70,6 +70,13 @@ pub fn regex(pattern: &str) -> Result<(), Refusal> {
     if reader.at == reader.rest.len() && states <= REGEX_STATES_MAX { Ok(()) } else { Err(refused()) }
 }
 
+/// States that a pattern's bounds unfold to; where it is none that [`regex`] reads, its length.
+pub fn regex_states(pattern: &str) -> u64 {
+    let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0, repeats: false };
+    let states = reader.alternatives().filter(|_| reader.at == reader.rest.len());
+    states.unwrap_or(pattern.len() as u64)
+}
+
 /// A SIMILAR TO pattern with a backslash as its escape, whatever escape it was written with.
 ///
 /// # Errors
