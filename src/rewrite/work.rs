@@ -71,7 +71,9 @@ fn of_patterns(call: &ast::Function) -> u64 {
     let name = name_of(call);
     let ast::FunctionArguments::List(list) = &call.args else { return 0 };
     match list.args.get(1) {
-        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(pattern))) if name.starts_with("regexp_") || name == "substring" => of_pattern(pattern),
+        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(pattern))) if name.starts_with("regexp_") || name == "substring" => {
+            of_pattern(pattern)
+        }
         _ => 0,
     }
 }
