@@ -3,13 +3,14 @@
 use super::effort::Effort;
 use super::inline;
 use super::interval::MICROS_PER_DAY;
+use super::met::Met;
 use super::parts::Listed;
 use super::tuples::{Axis, Tuples, axes};
 use crate::catalog::Type;
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::evaluate::{NotEvaluable, evaluate, float_text};
+use crate::resolve::evaluate::{evaluate, float_text};
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
@@ -206,15 +207,9 @@ impl Keys<'_> {
 
     /// Keeps the values that no condition on this column alone excludes.
     fn retain(&self, id: ColumnId, values: &mut Vec<Option<Scalar>>) -> Option<()> {
-        let about_this = self.about(id);
-        self.effort.spend(values.len(), about_this.iter().copied())?;
-        values.retain(|value| {
-            let assignment = [(id, value.clone())];
-            about_this.iter().all(|c| match evaluate(c, &assignment) {
-                Ok(holds) => holds == Some(Scalar::Bool(true)),
-                Err(NotEvaluable) => true,
-            })
-        });
+        let met = Met::new(id, self.conditions.iter().copied());
+        self.effort.spend(values.len(), met.evaluated(values))?;
+        values.retain(|value| met.by(value));
         Some(())
     }
 

@@ -5,6 +5,7 @@ mod effort;
 pub mod interval;
 mod keys;
 mod label;
+mod met;
 mod parts;
 mod preserved;
 mod range;

@@ -25,7 +25,7 @@ use crate::resolve::catalogue::{Function, Rule, rule};
 use crate::resolve::{ColumnId, Expr, Node, Relation};
 
 /// Largest emitted expression, in nodes: clamps repeat their operand.
-const NODES_MAX: usize = 20_000;
+const NODES_MAX: usize = 25_000;
 
 /// Largest sum of the emitted expressions of one statement: each printed node is a few bytes of it.
 const ALL_NODES_MAX: usize = 200_000;

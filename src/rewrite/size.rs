@@ -7,8 +7,9 @@ use crate::analyze::{Axis, KeyRule, axes, grouped};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
 
-/// Numbers for each group of `limits.groups`.
+/// Numbers for each group of `limits.groups`, which counts as so many groups at least: a policy of few groups means no shorter answers.
 const PER_GROUP: u64 = 10;
+const GROUPS_LEAST: u64 = 100_000;
 /// A value that is chosen takes as long as so many sums.
 const CHOICE: u64 = 16;
 /// Coordinates that an error is computed of in the time of one more number.
@@ -25,7 +26,7 @@ impl Size {
     /// 54000 past the limit.
     pub fn add(&mut self, plan: &ReleasePlan, policy: &Policy) -> Result<(), Refusal> {
         self.0 = self.0.saturating_add(listed(plan).saturating_mul(width(plan)));
-        let most = u64::from(policy.limits.groups) * PER_GROUP;
+        let most = u64::from(policy.limits.groups).max(GROUPS_LEAST) * PER_GROUP;
         if self.0 <= most {
             return Ok(());
         }

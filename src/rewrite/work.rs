@@ -59,8 +59,17 @@ impl ast::Visitor for Tally {
 
 /// A pattern is compiled at the first row that meets it, and may be in a set of states that it was never in before at each character.
 fn of_pattern(pattern: &ast::Expr) -> u64 {
-    let ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) = pattern else { return 0 };
-    value.clone().into_string().map_or(0, |pattern| 100_000 + 20_000 * regex_states(&pattern))
+    match pattern {
+        // Bare texts are patterns of our own, which are in one state at a time.
+        ast::Expr::Value(_) => 300_000,
+        ast::Expr::Nested(inner) => of_pattern(inner),
+        // Those of the statement are printed with their type.
+        ast::Expr::Cast { expr, .. } => match &**expr {
+            ast::Expr::Value(text) => text.value.clone().into_string().map_or(NANOSECONDS_MAX, |text| 100_000 + 20_000 * regex_states(&text)),
+            _ => NANOSECONDS_MAX,
+        },
+        _ => NANOSECONDS_MAX,
+    }
 }
 
 fn name_of(call: &ast::Function) -> &str {

@@ -1,1 +1,2 @@
 SELECT count(*) FROM nls.women WHERE regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(race, 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b'), 'a', 'b') = 'x';
+SELECT count(*) FROM nls.women WHERE race ~ '[a-z]{99}[a-z]{99}[a-z]{99}[a-z]{99}[a-z]{99}[a-z]{99}' OR race ~ '[a-z]{99}[a-z]{99}[a-z]{99}[a-z]{99}[a-z]{99}[a-z]{98}'
