@@ -100,7 +100,7 @@ fn retries(before: Keyword, first: Option<&Token>) -> usize {
         (Keyword::POSITION, _) | (Keyword::IN, Some(Token::LParen)) => 2,
         (Keyword::IN, Some(first)) => match keyword(first) {
             Keyword::SELECT | Keyword::WITH => 1,
-            Keyword::VALUES | Keyword::TABLE | Keyword::INSERT | Keyword::UPDATE | Keyword::DELETE | Keyword::MERGE => 2,
+            Keyword::VALUES | Keyword::VALUE | Keyword::TABLE | Keyword::INSERT | Keyword::UPDATE | Keyword::DELETE | Keyword::MERGE => 2,
             _ => 0,
         },
         _ => 0,

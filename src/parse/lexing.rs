@@ -31,7 +31,8 @@ pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> 
         let mut rest = signs(&text, start);
         let mut at = start;
         while !rest.is_empty() {
-            let (operator, more) = rest.split_at(length(rest));
+            // After a first operator that was cut, only pluses and minuses are left: each is one.
+            let (operator, more) = rest.split_at(if at == start { length(rest) } else { 1 });
             (at, rest) = (at + operator.len(), more);
             // The next of sqlparser's words may begin here, and not inside of the operator. One word of several operators is printed as it is, and read as several.
             let next = starts.next_if(|next| *next < at || (*next == at && !more.is_empty()));
@@ -55,9 +56,8 @@ fn place(token: &TokenWithSpan) -> usize {
 /// The signs that stand together from here on, up to a comment.
 fn signs(text: &[char], start: usize) -> &[char] {
     let run = text.get(start..).unwrap_or_default();
-    let end = run.iter().position(|c| !SIGNS.contains(*c)).unwrap_or(run.len());
-    let comment = run[..end].windows(2).position(|two| matches!(two, ['-', '-'] | ['/', '*']));
-    &run[..comment.unwrap_or(end)]
+    let ends = |at: &usize| !SIGNS.contains(run[*at]) || matches!(run[*at..], ['-', '-', ..] | ['/', '*', ..]);
+    &run[..(0..run.len()).find(ends).unwrap_or(run.len())]
 }
 
 /// How many of these signs are PostgreSQL's first operator.
@@ -84,6 +84,18 @@ mod tests {
         }
         for several in ["1=-1", "1<>-1", "2*-1", "2/-1", "1+-1", "2 ^ -1", "1 != -1", "1!=2", "1>=2", "+1"] {
             assert!(parse(&format!("SELECT {several}")).is_ok(), "{several}");
+        }
+    }
+
+    #[test]
+    fn a_long_run_of_signs_is_read_once() {
+        let sums = format!("SELECT 1 -{} 1", "+".repeat(1_000_000));
+        let comments = format!("SELECT 1{} 1", "+/**********/".repeat(49_000));
+        for sql in [sums, comments] {
+            let text: Vec<char> = sql.chars().collect();
+            assert_eq!(super::signs(&text, 0), []);
+            // Read or refused: it comes to an end.
+            let _ = parse(&sql);
         }
     }
 

@@ -41,7 +41,7 @@ impl<S: Service> Connection<S> {
         if let Some(statement) = &statement {
             self.allowed(statement)?;
         }
-        self.keep_statement(&name, statement, types, sql.len() + parse::weight(sql)).await?;
+        self.keep_statement(&name, statement, types, parse::weight(sql)).await?;
         self.channel.send(&ParseComplete::new());
         Ok(())
     }

@@ -56,7 +56,7 @@ pub(super) fn prepare(
         return Err(refusal);
     }
     let query = parse_query(words.rest())?;
-    Ok(Statement::Prepare(Prepare { name, types, query, bytes: sql.len() + super::super::weight(sql) }))
+    Ok(Statement::Prepare(Prepare { name, types, query, bytes: super::super::weight(sql) }))
 }
 
 /// # Errors

@@ -83,16 +83,16 @@ fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Fac
     Err(Refusal::denied(format!("permission denied to examine \"{name}\"")).hint("SHOW gives the settings of your session."))
 }
 
-/// The same where a row or a parameter says which setting: NULL for one that is not shown. The name is written more than once, so it must be one each time.
+/// The same where a row or a parameter says which setting: NULL for one that is not shown. The name is written more than once, so it must be one each time,
+/// and must not hold another such name, which would be written more often with each level.
 fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
     let refused = || Refusal::denied("current_setting takes a simple name of a setting here");
-    let is_volatile = ast::visit_expressions(setting, |expr| match expr {
-        ast::Expr::Function(function) if names_of(&function.name).is_ok_and(|names| names.last().is_some_and(|name| name == "clock_timestamp")) => {
-            ControlFlow::Break(())
-        }
+    let is_refused = |name: &String| matches!(name.as_str(), "clock_timestamp" | "current_setting");
+    let holds_refused = ast::visit_expressions(setting, |expr| match expr {
+        ast::Expr::Function(function) if names_of(&function.name).is_ok_and(|names| names.last().is_some_and(is_refused)) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
-    if is_volatile.is_break() {
+    if holds_refused.is_break() {
         return Err(refused());
     }
     let shown: Vec<String> = names::SETTINGS.iter().map(|name| format!("'{name}'")).collect();

@@ -8,7 +8,7 @@ use crate::golden::terms;
 use crate::veil::Veil;
 
 /// Each with a place for the next one.
-const NESTED: [&str; 40] = [
+const NESTED: [&str; 44] = [
     "position('a' in @)",
     "1 IN (@)",
     "1 IN ((@), 2)",
@@ -49,6 +49,10 @@ const NESTED: [&str; 40] = [
     "(WITH a AS (SELECT @) SELECT 1)",
     "((SELECT @) UNION ALL (SELECT 1))",
     "(VALUES (@))",
+    "(VALUE (@))",
+    "(VALUE (@), 2)",
+    "f(VALUE (@), 2)",
+    "(SELECT * FROM (VALUE (@)))",
 ];
 
 fn nested(construct: &str, depth: usize) -> String {
@@ -70,6 +74,7 @@ fn nothing_is_read_anew_at_each_level() {
         ("a.position(@, 'b')", 4),
         ("1 IN (((SELECT @) + 1))", 4),
         ("1 IN (VALUES (@), 2)", 4),
+        ("1 IN (VALUE (@), 2)", 4),
         ("1 IN (UPDATE ((SELECT @)), 2)", 4),
         ("1 IN (SELECT (@), FROM (1))", 8),
     ];
