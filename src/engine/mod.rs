@@ -286,7 +286,7 @@ impl Engine {
             self.check_shape(asker, &plan, &description).await?;
             Ok(ControlFlow::Continue((query, description, plan, is_preview)))
         };
-        // Nothing is charged yet, and no private row read.
+        // Nothing of the question is charged yet (what a role pays once for searches stays paid), and no private row read.
         let planned: ControlFlow<_, _> = tokio::select! {
             planned = planning => planned?,
             () = pace.asked().cancelled() => return Err(Error::Cancelled),

@@ -152,7 +152,7 @@ impl Held {
             of_role.give(all);
         }
         Err(Refusal::new(NO_ROOM, "out of memory")
-            .detail("Sessions hold too many rows that no client has read yet, or too many prepared statements and values. What was paid is kept: to ask again is free.")
+            .detail("Sessions hold too many rows that no client has read yet, or too many prepared statements and values. What was paid is kept, and found again unless pgveil.reuse is off.")
             .hint("Read or close open cursors, portals and prepared statements, or ask for fewer rows."))
     }
 
