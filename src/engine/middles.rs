@@ -22,7 +22,7 @@ pub(super) struct Middles<'a> {
 
 impl<'a> Middles<'a> {
     pub fn new(engine: &'a Engine, asker: &Asker, plan: &'a Plan) -> Self {
-        Self { engine, asker: printing_plainly(asker), plan, known: vec![None; plan.middles().len()] }
+        Self { engine, asker: asker.clone().printing_plainly(), plan, known: vec![None; plan.middles().len()] }
     }
 
     /// The constants of a release's statement, in the order of its parameters.
@@ -92,14 +92,4 @@ impl Engine {
                 .hint("Cast the arguments of the aggregates explicitly."),
         ))
     }
-}
-
-/// The asker with settings under which a value has one printed form; what their own settings read stays as they read it.
-fn printing_plainly(asker: &Asker) -> Asker {
-    let mut asker = asker.clone();
-    // ISO leaves the order of day and month, in which constants are read, as it is.
-    for (name, value) in [("DateStyle", "ISO"), ("IntervalStyle", "postgres"), ("extra_float_digits", "1")] {
-        asker.settings.push((name.to_owned(), value.to_owned()));
-    }
-    asker
 }

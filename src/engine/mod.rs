@@ -421,13 +421,14 @@ pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
     let grain = policy.time_grain.map_or(1, |grain| grain.as_micros().max(1));
     let since_1970 = since_1970 - since_1970 % grain;
-    let setting = |name: &str| asker.settings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str());
-    let zone = setting("TimeZone").unwrap_or("UTC");
+    let zone = asker.setting("TimeZone").unwrap_or("UTC");
     let is_utc = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"].iter().any(|known| known.eq_ignore_ascii_case(zone));
-    let prints_plainly = setting("DateStyle").is_none_or(|style| style.starts_with("ISO"))
-        && setting("IntervalStyle").is_none_or(|style| style == "postgres")
-        && setting("extra_float_digits").is_none_or(|digits| digits.parse().is_ok_and(|digits: i32| digits > 0));
-    Constants { now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US, role: asker.role.clone(), is_utc, prints_plainly }
+    Constants {
+        now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US,
+        role: asker.role.clone(),
+        is_utc,
+        prints_plainly: asker.prints_plainly(),
+    }
 }
 
 /// An error of the analyst's own statement, as we print it: its place is found again in their text.

@@ -22,19 +22,26 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Whether what is printed reads back as the same value: other styles of dates name zones by words that mean several, and fewer digits lose some.
-    pub fn prints_exactly(&self) -> bool {
-        self.settings.iter().all(|(name, value)| match name.as_str() {
-            "DateStyle" => value.starts_with("ISO"),
-            "extra_float_digits" => value.parse::<i64>().is_ok_and(|digits| digits > 0),
-            _ => true,
-        })
+    /// The setting in force, which is the last of its name.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The same, printing so. The order of day and month, in which texts are read, stays.
+    /// Whether what is printed reads back as the same value: other styles of dates name zones by words that mean several, and fewer digits lose some.
+    pub fn prints_exactly(&self) -> bool {
+        self.setting("DateStyle").is_none_or(|style| style.starts_with("ISO"))
+            && self.setting("extra_float_digits").is_none_or(|digits| digits.parse().is_ok_and(|digits: i64| digits > 0))
+    }
+
+    /// Whether, moreover, a value has one printed form.
+    pub fn prints_plainly(&self) -> bool {
+        self.prints_exactly() && self.setting("IntervalStyle").is_none_or(|style| style == "postgres")
+    }
+
+    /// The same, printing so. ISO is set behind the style that was there and not in its place: it leaves the order of day and month, in which texts are read.
     #[must_use]
-    pub fn printing_exactly(mut self) -> Self {
-        for (name, value) in [("DateStyle", "ISO"), ("extra_float_digits", "1")] {
+    pub fn printing_plainly(mut self) -> Self {
+        for (name, value) in [("DateStyle", "ISO"), ("IntervalStyle", "postgres"), ("extra_float_digits", "1")] {
             self.settings.push((name.to_owned(), value.to_owned()));
         }
         self
@@ -71,4 +78,29 @@ pub struct Description {
     /// Type OID of each parameter.
     pub parameters: Vec<u32>,
     pub columns: Vec<ColumnDescription>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_setting_of_a_name_counts() {
+        let settings = [("TimeZone", "UTC"), ("datestyle", "SQL, DMY"), ("IntervalStyle", "iso_8601"), ("extra_float_digits", "0")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let asker = Asker { role: String::new(), wishes: Wishes::default(), settings, search_path: Vec::new(), share: Share::default() };
+        assert!(!asker.prints_exactly() && !asker.prints_plainly());
+        let plain = asker.clone().printing_plainly();
+        assert!(plain.prints_exactly() && plain.prints_plainly());
+        assert!(plain.settings.starts_with(&asker.settings), "the order of day and month is lost");
+        let told = |name, value: &str| {
+            let mut asker = plain.clone();
+            asker.settings.push((str::to_owned(name), value.to_owned()));
+            (asker.prints_exactly(), asker.prints_plainly())
+        };
+        assert_eq!(
+            [told("IntervalStyle", "iso_8601"), told("DateStyle", "German"), told("extra_float_digits", "-1")],
+            [(true, false), (false, false), (false, false)]
+        );
+    }
 }

@@ -64,8 +64,9 @@ impl Channel {
             }
             let announced = self.input.get(1..5).and_then(|mut length| usize::try_from(length.get_i32()).ok());
             if let Some(length) = announced.filter(|length| *length > AHEAD_MAX)
-                && self.reading.is_none()
+                && self.reading.as_ref().is_none_or(|held| held.bytes() < length)
             {
+                self.reading = None;
                 self.reading = Some(share.hold(length).map_err(Stop::Fatal)?);
                 self.input.reserve((length + 1).saturating_sub(self.input.len()));
             }
@@ -223,4 +224,28 @@ fn fields(severity: &str, refusal: &Refusal) -> Vec<(u8, String)> {
         text.retain(|c| c != '\0');
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_long_message_behind_a_long_one_takes_room_of_its_own() {
+        let (near, _far) = tokio::io::duplex(1);
+        let (mut channel, share) = (Channel::new(Box::new(near)), Share::default());
+        for (length, held) in [(4_i32 << 20, 4 << 20), (5 << 20, 5 << 20), (1 << 20, 5 << 20)] {
+            // More is read ahead than what lets go of the room of the last.
+            channel.input = BytesMut::from(&[&b"d"[..], &length.to_be_bytes(), &[0; AHEAD_MAX]].concat()[..]);
+            assert!(channel.frame_within(8 << 20, &share).now_or_never().is_none());
+            assert_eq!(channel.reading.as_ref().map(Held::bytes), Some(held));
+        }
+        let greedy = share.hold(700 << 20).unwrap();
+        channel.input = BytesMut::from(&[&b"d"[..], &(100_i32 << 20).to_be_bytes(), &[0; AHEAD_MAX]].concat()[..]);
+        let refused = channel.frame_within(200 << 20, &share).now_or_never();
+        assert!(matches!(refused, Some(Err(Stop::Fatal(refusal))) if refusal.sqlstate == "53200"));
+        drop(greedy);
+    }
 }

@@ -55,8 +55,11 @@ impl Cursors {
         self.by_name.get(name)
     }
 
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Cursor> {
-        self.by_name.get_mut(name)
+    /// Once what is passed on the way is sure to be sent: who is refused it stays where they were.
+    fn move_to(&mut self, name: &str, position: usize) {
+        if let Some(cursor) = self.by_name.get_mut(name) {
+            cursor.position = position;
+        }
     }
 
     /// False where there was none.
@@ -94,18 +97,18 @@ impl Cursors {
 }
 
 impl Cursor {
-    /// Moves, and gives the rows passed on the way.
+    /// Where it would stand, and the rows passed on the way.
     ///
     /// # Errors
     /// 55000 where a NO SCROLL cursor would have to go back.
-    fn travel(&mut self, direction: Direction, moves_only: bool) -> Result<Vec<Row>, Refusal> {
+    fn travel(&self, direction: Direction, moves_only: bool) -> Result<(usize, Vec<Row>), Refusal> {
         let (here, last) = (self.position, self.rows.len());
         if !self.scrolls && goes_back(direction, here, last, moves_only) {
             return Err(Refusal::new("55000", "cursor can only scan forward").hint("Declare it with SCROLL option to enable backward scan."));
         }
         let row = |at: usize| self.rows.get(at.checked_sub(1)?).cloned();
         let steps = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let (to, passed): (usize, Vec<Row>) = match direction {
+        Ok(match direction {
             Direction::Forward(Count::Rows(0)) | Direction::Backward(Count::Rows(0)) | Direction::Relative(0) => {
                 (here, row(here).into_iter().collect())
             }
@@ -132,9 +135,7 @@ impl Cursor {
                 let to = if number < 0 { here.saturating_sub(distance) } else { here.saturating_add(distance).min(last + 1) };
                 (to, row(to).into_iter().collect())
             }
-        };
-        self.position = to;
-        Ok(passed)
+        })
     }
 }
 
@@ -197,33 +198,36 @@ impl<S: Service> Connection<S> {
     /// FETCH or MOVE. Without `formats`, values come as the cursor was declared.
     pub(super) async fn fetch(&mut self, fetch: &Fetch, formats: &[Format]) -> Result<Reply, Stop> {
         let Fetch { name, direction, moves_only } = fetch;
-        let Some(cursor) = self.cursors.get_mut(name) else {
+        let Some(cursor) = self.cursors.get(name) else {
             if self.portals.contains_key(name) {
                 let refusal = Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("FETCH from portal \"{name}\" is not supported by pgveil"));
                 return Err(refusal.detail("It was opened by the protocol's Bind.").hint("Read it by Execute, or use DECLARE.").into());
             }
             return Err(no_cursor(name).into());
         };
-        let rows = cursor.travel(*direction, *moves_only)?;
+        let (to, rows) = cursor.travel(*direction, *moves_only)?;
         if *moves_only {
+            self.cursors.move_to(name, to);
             return Ok(Reply::done(format!("MOVE {}", rows.len())));
         }
         let columns = cursor.columns.clone();
         let formats = if formats.is_empty() { vec![cursor.format; columns.len()] } else { each(formats, columns.len()) };
         let asker = cursor.asker.clone();
         let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
+        self.cursors.move_to(name, to);
         Ok(Reply { columns: Some(columns), rows, formats, held: Some(held), ..Reply::done("FETCH") })
     }
 
     /// Execute on a portal that DECLARE opened: up to `rows_max` rows, and whether that limit was met.
     pub(super) async fn execute_cursor(&mut self, name: &str, rows_max: i32) -> Result<Option<(Vec<Row>, Held, bool)>, Stop> {
-        let Some(cursor) = self.cursors.get_mut(name) else { return Ok(None) };
+        let Some(cursor) = self.cursors.get(name) else { return Ok(None) };
         let limit = u64::try_from(rows_max).ok().filter(|&limit| limit > 0);
-        let rows = cursor.travel(Direction::Forward(limit.map_or(Count::All, Count::Rows)), false)?;
+        let (to, rows) = cursor.travel(Direction::Forward(limit.map_or(Count::All, Count::Rows)), false)?;
         let is_met = limit.is_some_and(|limit| u64::try_from(rows.len()).is_ok_and(|sent| sent == limit));
         let (asker, columns, format) = (cursor.asker.clone(), cursor.columns.clone(), cursor.format);
         let formats = vec![format; columns.len()];
         let (rows, held) = self.formatted(asker, &columns, rows, &formats).await?;
+        self.cursors.move_to(name, to);
         Ok(Some((rows, held, is_met)))
     }
 
@@ -254,7 +258,8 @@ fn check_exact(asker: &Asker) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = "binary values of a cursor are not supported under this DateStyle or extra_float_digits";
-    Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).hint("SET DateStyle = ISO and RESET extra_float_digits, or fetch text."))
+    Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
+        .hint("SET DateStyle = ISO and RESET extra_float_digits before DECLARE, or fetch text."))
 }
 
 /// 34000
@@ -289,10 +294,13 @@ mod tests {
     }
 
     fn walk(cursor: &mut Cursor, direction: Direction) -> String {
-        let rows = cursor.travel(direction, false).map_err(|refusal| refusal.sqlstate);
-        rows.map_or_else(
+        let travelled = cursor.travel(direction, false).map_err(|refusal| refusal.sqlstate);
+        travelled.map_or_else(
             |code| code,
-            |rows| rows.iter().map(|row| String::from_utf8_lossy(row[0].as_ref().unwrap()).into_owned()).collect::<Vec<_>>().join(","),
+            |(to, rows)| {
+                cursor.position = to;
+                rows.iter().map(|row| String::from_utf8_lossy(row[0].as_ref().unwrap()).into_owned()).collect::<Vec<_>>().join(",")
+            },
         )
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 
@@ -140,8 +141,7 @@ impl<S: Service> Connection<S> {
         }
         let held = self.share.hold(bytes)?;
         let formats = each(&read_formats(&formats)?, wanted);
-        let arguments = formats.into_iter().zip(values).map(|(format, value)| Argument { format, value }).collect();
-        check_texts(&arguments)?;
+        let arguments = kept(formats, values)?;
         let formats = read_formats(&result_formats)?;
         self.portals
             .insert(portal, Portal { prepared, arguments, formats: each(&formats, count), columns, progress: Progress::Bound, bytes, _held: held });
@@ -326,14 +326,35 @@ fn read_formats(codes: &[i16]) -> Result<Vec<Format>, Refusal> {
     codes.iter().map(read).collect()
 }
 
-/// Values sent as text are UTF-8 without a zero byte.
-fn check_texts(arguments: &Vec<Argument>) -> Result<(), Refusal> {
-    for Argument { format, value } in arguments {
-        if let (Format::Text, Some(value)) = (format, value)
-            && (std::str::from_utf8(value).is_err() || value.contains(&0))
-        {
+/// Values as a portal keeps them: in memory of their own, since a part of what was read would keep the whole of it.
+///
+/// # Errors
+/// 22021 where a value sent as text is not UTF-8 without a zero byte.
+fn kept(formats: Vec<Format>, values: Vec<Option<Bytes>>) -> Result<Vec<Argument>, Refusal> {
+    let is_text = |value: &[u8]| std::str::from_utf8(value).is_ok() && !value.contains(&0);
+    let keep = |(format, value): (Format, Option<Bytes>)| {
+        if format == Format::Text && value.as_ref().is_some_and(|value| !is_text(value)) {
             return Err(not_utf8());
         }
+        Ok(Argument { format, value: value.map(|value| Bytes::copy_from_slice(&value)) })
+    };
+    formats.into_iter().zip(values).map(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_value_keeps_nothing_else() {
+        let read = Bytes::from(vec![b'x'; 4 << 20]);
+        let arguments = kept(vec![Format::Text; 2], vec![Some(read.slice(7..8)), None]).unwrap();
+        assert!(read.is_unique());
+        assert_eq!(arguments[0].value.as_deref(), Some(&b"x"[..]));
+        for text in [&b"\0"[..], b"\xff"] {
+            let sent = || vec![Some(Bytes::copy_from_slice(text))];
+            assert_eq!(kept(vec![Format::Text], sent()).err().map(|refusal| refusal.sqlstate).as_deref(), Some("22021"));
+            assert!(kept(vec![Format::Binary], sent()).is_ok());
+        }
     }
-    Ok(())
 }

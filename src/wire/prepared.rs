@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
-use super::portal::{Prepared, Reply};
+use super::portal::{Prepared, Reply, each};
 use super::stop::Stop;
-use crate::engine::{Argument, Format, Service};
+use crate::engine::{Argument, Asker, Format, Service};
 use crate::parse::{Bound, Execute, ExplainFormat, Prepare, Statement, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -22,7 +22,8 @@ impl<S: Service> Connection<S> {
     /// A question with the values of this EXECUTE.
     pub(super) async fn execute_prepared(&mut self, execute: &Execute, formats: &[Format]) -> Result<Reply, Stop> {
         let prepared = self.named(execute)?;
-        let arguments = self.values(execute, &prepared).await?;
+        let formats_of_values = prepared.parameters.iter().map(|oid| carried(*oid)).collect::<Result<Vec<_>, _>>()?;
+        let arguments = self.values(self.asker(), execute, &prepared, &formats_of_values).await?;
         match &prepared.statement {
             Some(Statement::Query(query)) => {
                 self.check_columns(query, &prepared).await?;
@@ -42,7 +43,8 @@ impl<S: Service> Connection<S> {
         let Some(Statement::Query(query)) = &prepared.statement else {
             return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXPLAIN EXECUTE explains prepared queries only").into());
         };
-        let arguments = self.values(execute, &prepared).await?;
+        // They become texts, which are printed so that they read back as the same values.
+        let arguments = self.values(self.asker().printing_plainly(), execute, &prepared, &[Format::Text]).await?;
         let bound = |(oid, argument): (&u32, Argument)| {
             let text = argument.value.map(|value| String::from_utf8_lossy(&value).into_owned());
             Ok(Bound { data_type: parameter_type(*oid)?, text })
@@ -62,16 +64,24 @@ impl<S: Service> Connection<S> {
         Ok(prepared)
     }
 
-    /// PostgreSQL computes the values, as a query that reads no table, and prints them so that the session reads the same values back.
-    async fn values(&mut self, execute: &Execute, prepared: &Arc<Prepared>) -> Result<Vec<Argument>, Stop> {
+    /// PostgreSQL computes the values for this asker, as a query that reads no table. `formats`: one for all, or one a value.
+    async fn values(&mut self, asker: Asker, execute: &Execute, prepared: &Prepared, formats: &[Format]) -> Result<Vec<Argument>, Stop> {
         if execute.values.is_empty() {
             return Ok(Vec::new());
         }
         let question = execute.values.query(&prepared.parameters)?;
-        let reply = self.answer_as(self.asker().printing_exactly(), &question, (&[], &[]), &[Format::Text]).await?;
+        let reply = self.answer_as(asker, &question, (&[], &[]), formats).await?;
         let Some(row) = reply.rows.into_iter().next() else {
             return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the values of EXECUTE could not be computed").into());
         };
-        Ok(row.into_iter().map(|value| Argument { format: Format::Text, value }).collect())
+        Ok(each(formats, row.len()).into_iter().zip(row).map(|(format, value)| Argument { format, value }).collect())
     }
+}
+
+/// How a value of this type reaches its parameter: in binary, whatever the session prints. A value of a type that users made is not cast to it, and is read from text.
+fn carried(oid: u32) -> Result<Format, Refusal> {
+    Ok(match parameter_type(oid)? {
+        Some(_) => Format::Binary,
+        None => Format::Text,
+    })
 }

@@ -101,21 +101,31 @@ const ASKED: [(&str, &str, &[u8]); 6] = [
     ),
 ];
 
+async fn serve(veil: &Veil) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(pgveil::wire::serve(listener, None, veil.engine.clone(), tokio_util::sync::CancellationToken::new()));
+    address
+}
+
+async fn log_in(address: std::net::SocketAddr) -> Socket {
+    let mut socket = Socket::open(address).await;
+    socket.send(&startup(&[("user", "analyst"), ("database", "nls")])).await;
+    socket.authenticate("analyst", None).await;
+    socket.until_ready().await;
+    socket
+}
+
 /// Parameters that are compared with enums and domains, as text and in binary.
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_of_enums_and_domains_are_bound() {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
     let veil = Veil::over(fill, POLICY, Veil::silent()).await;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(pgveil::wire::serve(listener, None, veil.engine.clone(), tokio_util::sync::CancellationToken::new()));
+    let address = serve(&veil).await;
     let config = format!("host=127.0.0.1 port={} user=analyst password=analyst dbname=nls sslmode=disable", address.port());
     let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
-    let mut socket = Socket::open(address).await;
-    socket.send(&startup(&[("user", "analyst"), ("database", "nls")])).await;
-    socket.authenticate("analyst", None).await;
-    socket.until_ready().await;
+    let mut socket = log_in(address).await;
     for (sql, text, binary) in ASKED {
         let wanted = veil.direct(&sql.replace("$1", &format!("'{}'", text.replace('\'', "''")))).await;
         let rows = client.query(sql, &[&Raw(binary.to_vec())]).await.unwrap_or_else(|e| panic!("{sql}: {e:?}"));
@@ -138,4 +148,56 @@ async fn parameters_of_enums_and_domains_are_bound() {
     let paid = veil.spent().await;
     assert!(client.query(ASKED[0].0, &[&Raw(b"lost".to_vec())]).await.is_err());
     assert_eq!(veil.spent().await, paid);
+}
+
+/// A type, and an expression for a parameter of it.
+const EXECUTED: [(&str, &str); 24] = [
+    ("text", "'2020-01-02'::date::text"),
+    ("text", "(0.1::float8 + 0.2::float8)::text"),
+    ("text", "'2020-06-01 12:00+00'::timestamptz::text || '-1 day 02:03'::interval"),
+    ("text", "'a''b'"),
+    ("text", "NULL"),
+    ("varchar", "'x' || 1"),
+    ("bool", "1 < 2"),
+    ("smallint", "-7"),
+    ("int", "1 + 1"),
+    ("bigint", "9000000000"),
+    ("float8", "0.1::float8 + 0.2::float8"),
+    ("real", "1 / 3.0"),
+    ("numeric", "1 / 3.0"),
+    ("date", "'03/04/2020'"),
+    ("timestamp", "'2020-01-02 03:04:05.678'"),
+    ("timestamptz", "'2020-06-01 12:00+00'"),
+    ("time", "'12:34:56.7'"),
+    ("interval", "'-1 day 02:03'"),
+    ("bytea", "'\\x00ff41'"),
+    ("uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"),
+    ("jsonb", "'{\"a\": [1, null]}'"),
+    ("text[]", "ARRAY['a,b', NULL]"),
+    ("float8[]", "ARRAY[0.1::float8 + 0.2::float8]"),
+    ("date[]", "ARRAY['03/04/2020'::date]"),
+];
+
+/// The values of an SQL EXECUTE are computed, and arrive, as in PostgreSQL under the same settings.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_execute_are_postgresqls() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    let veil = Veil::over(fill, POLICY, Veil::silent()).await;
+    let mut socket = log_in(serve(&veil).await).await;
+    for settings in [
+        "SET DateStyle = 'German'",
+        "SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kolkata'",
+        "SET extra_float_digits = 0; SET IntervalStyle = 'sql_standard'; SET bytea_output = 'escape'",
+    ] {
+        for (data_type, value) in EXECUTED {
+            let sql = format!("{settings}; PREPARE p ({data_type}) AS SELECT $1; EXECUTE p ({value}); DEALLOCATE p; RESET ALL");
+            let row = socket.ask(&sql).await.into_iter().find(|reply| reply.kind == b'D');
+            let found = row.map(|row| row.values().remove(0).unwrap_or("∅".to_owned()));
+            assert_eq!(found.as_slice(), veil.direct(&sql).await, "{sql}");
+        }
+    }
+    // The label of an enum is no value of it before it is bound.
+    let sql = "PREPARE p AS SELECT count(*) FROM shop.orders WHERE state = $1; EXECUTE p ('op' || 'en'); DEALLOCATE p";
+    let row = socket.ask(sql).await.into_iter().find(|reply| reply.kind == b'D');
+    assert_eq!(row.map(|row| row.values().remove(0)), Some(veil.direct("SELECT count(*) FROM shop.orders WHERE state = 'open'").await.pop()));
 }

@@ -190,6 +190,13 @@ async fn a_binary_cursor_gives_binary_to_a_simple_query() {
     }
     assert_eq!(running.service.answers(), asked);
     assert_eq!(socket.value("FETCH c").await, "\0\0\0\u{2}");
+    // Who is refused the rows in binary gets the same ones as text.
+    socket.ask("SET extra_float_digits = 0; DECLARE e CURSOR WITH HOLD FOR SELECT many; RESET extra_float_digits").await;
+    for _ in 0..2 {
+        socket.send(&[parse("", "FETCH 4 FROM e"), bind("", "", &[], &[1]), execute("", 0), sync()].concat()).await;
+        assert_eq!(socket.until_ready().await[2].field(b'C'), "0A000");
+        assert_eq!(told(&mut socket, "MOVE 1 IN e; FETCH 2 FROM e; MOVE BACKWARD 3 IN e").await, "2 3 MOVE 2");
+    }
 }
 
 #[tokio::test]
