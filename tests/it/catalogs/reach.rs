@@ -22,7 +22,7 @@ async fn ask_as(shop: &Shop, asker: &Asker, sql: &str) -> Result<Vec<String>, St
 }
 
 /// Each would change, wait, signal, read files, run SQL from text, or tell of the server.
-const DENIED: [&str; 47] = [
+const DENIED: [&str; 48] = [
     "SELECT pg_sleep(100)",
     "SELECT pg_catalog.pg_sleep(100) FROM pg_class",
     "SELECT * FROM pg_sleep(100)",
@@ -39,6 +39,7 @@ const DENIED: [&str; 47] = [
     "SELECT set_config('jit', relname, false) FROM pg_class",
     "SELECT current_setting('data_directory')",
     "SELECT current_setting(CASE WHEN extract(microseconds FROM clock_timestamp())::int % 2 = 0 THEN 'timezone' ELSE 'shared_buffers' END) FROM pg_class",
+    "SELECT current_setting(current_setting(lower(relname))) FROM pg_class",
     "SELECT current_setting('hba_file'), version()",
     "SELECT pg_catalog.current_setting('data' || '_directory', true, 1)",
     "SELECT pg_terminate_backend(1)",
