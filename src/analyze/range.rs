@@ -290,6 +290,10 @@ pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
         (Type::Date, Type::Timestamp | Type::Timestamptz) => Interval::new(from.lo * micros, from.hi * micros),
         (Type::Timestamp | Type::Timestamptz, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
         (Type::Bool, _) => Interval::new(0.0, 1.0),
+        // A float rounds halves to even, a numeric away from zero.
+        (Type::Float4 | Type::Float8, Type::Int2 | Type::Int4 | Type::Int8) if from.is_finite() => {
+            Interval::new(from.lo.round_ties_even(), from.hi.round_ties_even()).meet(of_type(target))
+        }
         (_, Type::Int2 | Type::Int4 | Type::Int8) => {
             let rounded = Interval::new(from.lo.round(), from.hi.round());
             if from.is_finite() { rounded.meet(of_type(target)) } else { from }
@@ -299,5 +303,20 @@ pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
             Interval::new((from.lo * unit).floor() / unit, (from.hi * unit).ceil() / unit).meet(of_type(target))
         }
         _ => from,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_round_halves_to_even_and_numerics_away_from_zero() {
+        let of = |source: &Type, lo, hi| cast(Interval::new(lo, hi), source, &Type::Int4);
+        for float in [Type::Float4, Type::Float8] {
+            assert_eq!(of(&float, 0.5, 2.5), Interval::new(0.0, 2.0));
+            assert_eq!(of(&float, -1.5, 0.75), Interval::new(-2.0, 1.0));
+        }
+        assert_eq!(of(&Type::Numeric(None), 0.5, 2.5), Interval::new(1.0, 3.0));
     }
 }

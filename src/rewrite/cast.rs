@@ -89,10 +89,11 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         }
         Type::Text | Type::Varchar(_) if is_text(from) => Ok(plain(value, range)),
         Type::Text | Type::Varchar(_) => Ok(plain(value, Interval::new(0.0, longest(from)))),
-        // Past the year 9999 a timestamp's day would be one too many.
+        // The last timestamp that is kept is the first of the year 10000, a day past the last date: what needs a date in the calendar clamps it again.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let kept = keep_within(value, of_type(from), from);
-            Ok(plain(kept, range.held(of_type(to))))
+            let range = cast_range(kept.range, from, to);
+            Ok(plain(kept, range))
         }
         Type::Bool => Ok(plain(value, range)),
         Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
