@@ -40,8 +40,7 @@ impl Engine {
     pub(super) async fn answered(&self, asker: &Asker, plan: &Plan, pace: &Pace, tally: &Tally) -> Result<Answered, Error> {
         let timeout = self.policy.limits.statement_timeout;
         // Who wants noise of its own finds nothing by waiting. Nor may one role keep others from a question, by asking it behind many slow ones of its own.
-        let turns =
-            async { if self.recalls(asker) { tokio::time::timeout(timeout, self.turns.wait(plan)).await.unwrap_or_default() } else { Vec::new() } };
+        let turns = async { if self.recalls(asker) { self.turns.wait(plan, &asker.role, timeout).await } else { Vec::new() } };
         let _turns = tokio::select! {
             biased;
             turns = turns => turns,

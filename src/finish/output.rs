@@ -33,13 +33,37 @@ pub fn value(release: &ReleasePlan, output: &Output, data_type: &Type) -> ast::E
         Output::Unlike { part, range, moment } => unlike(first_column(release, *part), *range, *moment),
     };
     // What the noise of little epsilon adds to a sum may be past its type.
-    let is_sum = !matches!(output, Output::Part { .. } | Output::Truth { .. });
-    let exact = if *data_type == Type::Int8 && is_sum { within(exact, integer(i64::MIN), integer(i64::MAX)) } else { exact };
+    let is_sum = matches!(output, Output::Measure(_) | Output::Unlike { moment: Moment::Sum, .. });
+    let exact = match ends(data_type) {
+        Some((lo, hi)) if is_sum => within(exact, lo, hi),
+        Some(_) | None => exact,
+    };
     sql::cast(exact, data_type)
 }
 
-fn integer(value: i64) -> ast::Expr {
-    sql::number(&value.to_string())
+/// The least and the greatest value of a type that sums have, if there are such.
+fn ends(data_type: &Type) -> Option<(ast::Expr, ast::Expr)> {
+    match data_type {
+        Type::Int8 => Some((sql::number(&i64::MIN.to_string()), sql::number(&i64::MAX.to_string()))),
+        // Printed in the whole, so read as numeric, and rounded to the same float.
+        Type::Float4 => Some((number(-f64::from(f32::MAX)), number(f64::from(f32::MAX)))),
+        Type::Float8 => Some((number(-f64::MAX), number(f64::MAX))),
+        Type::Bool
+        | Type::Int2
+        | Type::Int4
+        | Type::Numeric(_)
+        | Type::Text
+        | Type::Varchar(_)
+        | Type::Char(_)
+        | Type::Uuid
+        | Type::Date
+        | Type::Timestamp
+        | Type::Timestamptz
+        | Type::Interval
+        | Type::Time
+        | Type::Enum(_)
+        | Type::Other { .. } => None,
+    }
 }
 
 /// The mean, within its range; the middle where nothing seems to be there.

@@ -15,7 +15,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
         .iter()
         .enumerate()
         .map(|(at, measure)| match measure {
-            Measure::Count(count) => counted(*count, &of).max(BigInt::ZERO).to_string(),
+            Measure::Count(count) => shown_count(counted(*count, &of)),
             Measure::Sum { values, count, lattice } => {
                 let total = match count {
                     // The sum of 2 q - (lower + upper) over the counted rows, and the rows' own share of the centre.
@@ -46,7 +46,7 @@ pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<Stri
     let deviation = |at: usize| noisy.get(at).map_or(0.0, |(_, c)| c.noise.standard_deviation() / 2f64.powi(c.refine as i32));
     let count = of(0)?;
     let count = round_div(&count.numerator, &count.denominator);
-    let mut shown = vec![count.clone().max(BigInt::ZERO).to_string()];
+    let mut shown = vec![shown_count(count.clone())];
     let Some(lattice) = degree.lattice() else { return Some(shown) };
     let (exact, step) = (lattice.step.decimals(), lattice.step.size());
     let total = of(1)?.plus(&BigInt::from(lattice.centre_twice()), &count).halved().times(lattice.step);
@@ -61,6 +61,11 @@ pub fn unlike(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<Stri
         shown.push(total.rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| 2 * n + 2)));
     }
     Some(shown)
+}
+
+/// A count is a bigint, whatever the noise made of it.
+fn shown_count(count: BigInt) -> String {
+    count.clamp(BigInt::ZERO, BigInt::from(i64::MAX)).to_string()
 }
 
 /// The noisy count, rounded to an integer; may be negative.

@@ -121,12 +121,12 @@ async fn an_aggregate_cannot_take_the_machine() {
     }
 }
 
-/// Every draw is 2^75.
+/// Every draw is 2^110.
 struct Loud;
 
 impl Sampler for Loud {
     fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
-        Ok(1 << 75)
+        Ok(1 << 110)
     }
 
     fn choose(&mut self, exponential: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
@@ -141,4 +141,13 @@ async fn noise_takes_no_sum_past_its_type() {
     let answer = veil.ask(&format!("SELECT sum({value}), sum(DISTINCT {value}), count(*) > 0 FROM nls.women")).await.unwrap();
     let texts: Vec<&[u8]> = answer.rows[0].iter().flatten().map(|value| &value[..]).collect();
     assert_eq!(texts, [b"9223372036854775807".as_slice(), b"9223372036854775807", b"t"]);
+    assert_eq!(
+        veil.rows_as(&Veil::asker(), "SELECT count(*), count(DISTINCT year) FROM nls.interviews").await.unwrap(),
+        ["9223372036854775807|9223372036854775807"]
+    );
+    for (most, data_type) in [("3e38", "real"), ("1e308", "double precision")] {
+        let value = format!("CASE WHEN hourly_wage > 1e6 THEN {most}::{data_type} ELSE 0::{data_type} END");
+        let sql = format!("SELECT sum({value}) < '-infinity', sum({value}) = 'infinity', sum({value}) > {most}::{data_type} FROM nls.interviews");
+        assert_eq!(veil.rows_as(&Veil::asker(), &sql).await.unwrap(), ["f|f|t"], "{data_type}");
+    }
 }

@@ -1,11 +1,14 @@
 //! The same question again: the same values, paid once by each role that sees them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pgveil::engine::Asker;
+use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
 use pgveil::policy::Wishes;
 
-use crate::veil::{Veil, rows_of};
+use crate::veil::{Silent, Veil, rows_of};
 
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
 
@@ -205,6 +208,44 @@ async fn who_is_stuck_keeps_nobody_from_a_question() {
         // Answered or not: a second is short where much else runs.
         let _ = session.await.unwrap();
     }
+}
+
+/// Draws nothing before the gate is open.
+struct Gated(Arc<AtomicBool>);
+
+impl Sampler for Gated {
+    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {
+        while !self.0.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Silent.sample(noise)
+    }
+
+    fn choose(&mut self, exponential: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
+        Silent.choose(exponential, runs)
+    }
+}
+
+/// The answer takes longer than one statement may; the role's other sessions wait for it all the same, and pay nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_waits_for_itself_as_long_as_it_takes() {
+    let open = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&open);
+    let yaml = |yaml: String| yaml.replace("statement_timeout: 60s", "statement_timeout: 1s");
+    let veil = Arc::new(Veil::demo(yaml, Some(Arc::new(move || Box::new(Gated(Arc::clone(&gate)))))).await);
+    let sessions = [(); 3].map(|()| {
+        let veil = Arc::clone(&veil);
+        tokio::spawn(async move { veil.rows_as(&Veil::asker(), WOMEN).await })
+    });
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    open.store(true, Ordering::Relaxed);
+    let mut answers = Vec::new();
+    for session in sessions {
+        answers.push(session.await.unwrap().unwrap());
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(veil.engine.ledger().history("analyst", 100).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
