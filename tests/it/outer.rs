@@ -145,9 +145,7 @@ async fn noise_takes_no_sum_past_its_type() {
         veil.rows_as(&Veil::asker(), "SELECT count(*), count(DISTINCT year) FROM nls.interviews").await.unwrap(),
         ["9223372036854775807|9223372036854775807"]
     );
-    for (most, data_type) in [("3e38", "real"), ("1e308", "double precision")] {
-        let value = format!("CASE WHEN hourly_wage > 1e6 THEN {most}::{data_type} ELSE 0::{data_type} END");
-        let sql = format!("SELECT sum({value}) < '-infinity', sum({value}) = 'infinity', sum({value}) > {most}::{data_type} FROM nls.interviews");
-        assert_eq!(veil.rows_as(&Veil::asker(), &sql).await.unwrap(), ["f|f|t"], "{data_type}");
-    }
+    let value = "CASE WHEN hourly_wage > 1e6 THEN 3e38::real ELSE 0::real END";
+    let sql = format!("SELECT sum({value}) < '-infinity', sum({value}) = 'infinity', sum({value}) > 3e38::real FROM nls.interviews");
+    assert_eq!(veil.rows_as(&Veil::asker(), &sql).await.unwrap(), ["f|f|t"]);
 }
