@@ -22,7 +22,7 @@ impl<S: Service> Connection<S> {
     /// A question with the values of this EXECUTE.
     pub(super) async fn execute_prepared(&mut self, execute: &Execute, formats: &[Format]) -> Result<Reply, Stop> {
         let prepared = self.named(execute)?;
-        let formats_of_values = prepared.parameters.iter().map(|oid| carried(*oid)).collect::<Result<Vec<_>, _>>()?;
+        let formats_of_values: Vec<Format> = prepared.parameters.iter().map(|oid| carried(*oid)).collect();
         let arguments = self.values(self.asker(), execute, &prepared, &formats_of_values).await?;
         match &prepared.statement {
             Some(Statement::Query(query)) => {
@@ -78,10 +78,10 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// How a value of this type reaches its parameter: in binary, whatever the session prints. A value of a type that users made is not cast to it, and is read from text.
-fn carried(oid: u32) -> Result<Format, Refusal> {
-    Ok(match parameter_type(oid)? {
-        Some(_) => Format::Binary,
-        None => Format::Text,
-    })
+/// Types whose text depends on the session's settings, and may lose digits or a zone: floats, dates and times, and arrays of them.
+const PRINTED_BY_SETTINGS: [u32; 12] = [700, 701, 1082, 1114, 1184, 1186, 1021, 1022, 1182, 1115, 1185, 1187];
+
+/// How a value of this type reaches its parameter: in binary where its text depends on settings.
+fn carried(oid: u32) -> Format {
+    if PRINTED_BY_SETTINGS.contains(&oid) { Format::Binary } else { Format::Text }
 }

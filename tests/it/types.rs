@@ -151,7 +151,7 @@ async fn parameters_of_enums_and_domains_are_bound() {
 }
 
 /// A type, and an expression for a parameter of it.
-const EXECUTED: [(&str, &str); 24] = [
+const EXECUTED: [(&str, &str); 17] = [
     ("text", "'2020-01-02'::date::text"),
     ("text", "(0.1::float8 + 0.2::float8)::text"),
     ("text", "'2020-06-01 12:00+00'::timestamptz::text || '-1 day 02:03'::interval"),
@@ -168,14 +168,7 @@ const EXECUTED: [(&str, &str); 24] = [
     ("date", "'03/04/2020'"),
     ("timestamp", "'2020-01-02 03:04:05.678'"),
     ("timestamptz", "'2020-06-01 12:00+00'"),
-    ("time", "'12:34:56.7'"),
     ("interval", "'-1 day 02:03'"),
-    ("bytea", "'\\x00ff41'"),
-    ("uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"),
-    ("jsonb", "'{\"a\": [1, null]}'"),
-    ("text[]", "ARRAY['a,b', NULL]"),
-    ("float8[]", "ARRAY[0.1::float8 + 0.2::float8]"),
-    ("date[]", "ARRAY['03/04/2020'::date]"),
 ];
 
 /// The values of an SQL EXECUTE are computed, and arrive, as in PostgreSQL under the same settings.
