@@ -22,6 +22,13 @@ pub struct Site {
     pub label: String,
 }
 
+impl Site {
+    /// What a mutant is known by from one run to the next.
+    pub fn key(&self) -> String {
+        format!("{}\t{}\t{}", self.file.display(), self.function, self.label)
+    }
+}
+
 pub enum Change {
     /// The expression is this instead.
     Expression(String),

@@ -1,15 +1,16 @@
-//! Mutants by switches: one build holds them all, and the environment variable PGVEIL_MUTANT turns one of them on for a run of the tests.
+//! Mutants by switches: one build holds them all, and the environment variable PGVEIL_MUTANTS turns some of them on for a run of the tests.
 //!
 //! Nobody waits for tests that have nothing to do with a mutant: a first run without any writes down which tests ask for which switches.
 //!
 //! A mutant of an expression is woven in as `if crate::mutated(17) { mutant } else { original }`. What does not compile is found by the compiler's own spans and
-//! left out. So a mutant costs a run of the tests that reach it, and no build.
+//! left out. So no mutant costs a build.
 
 mod find;
 mod run;
 mod trial;
 mod weave;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -82,14 +83,19 @@ fn sites_of(root: &Path, module: &str) -> Vec<Site> {
     found
 }
 
-/// Fisher and Yates, by xorshift64*.
+/// In an order by lot, which a mutant keeps when others come and go around it.
 fn shuffle(sites: &mut [Site], seed: u64) {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    for at in (1..sites.len()).rev() {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let other = (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % (at + 1);
-        sites.swap(at, other);
-    }
+    let mut before: HashMap<String, u64> = HashMap::new();
+    sites.sort_by_cached_key(|site| {
+        let alike = before.entry(site.key()).or_default();
+        let lot = fnv(seed, &format!("{} {alike}", site.key()));
+        *alike += 1;
+        lot
+    });
+}
+
+/// Fowler, Noll and Vo's hash 1a.
+fn fnv(seed: u64, text: &str) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    text.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }

@@ -16,7 +16,7 @@ pub enum Outcome {
 
 /// What is switched on in the run.
 pub enum Switch<'a> {
-    Mutant(usize),
+    Mutants(&'a [usize]),
     /// Nothing; the numbers of the mutants that would matter go to this file.
     Reach(&'a Path),
 }
@@ -58,7 +58,7 @@ pub fn run(folder: &Path, tests: &Tests, switch: &Switch, said: &Path, limit: Du
     let mut command = Command::new(&tests.binary);
     command.args(&tests.names).args(["--exact", "--test-threads", "2"]).current_dir(folder);
     match switch {
-        Switch::Mutant(number) => command.env("PGVEIL_MUTANT", number.to_string()),
+        Switch::Mutants(numbers) => command.env("PGVEIL_MUTANTS", numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")),
         Switch::Reach(file) => command.env("PGVEIL_REACH", file),
     };
     command.env("INSTA_UPDATE", "no").env("PGVEIL_NEIGHBOUR_QUERIES", "100").stdin(Stdio::null());

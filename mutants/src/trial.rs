@@ -1,11 +1,14 @@
-//! Tries every mutant against the tests that reach it, the quickest first, until one fails: all unit tests, then the integration tests.
+//! Tries every mutant against the tests that reach it until one fails: all unit tests, then the integration tests; the quickest first.
+//!
+//! A test is run with many mutants on at once: when it passes, it notices none of them, and otherwise the half is tried that is to blame, down to single mutants. A mutant
+//! counts as killed only by a run in which it was on alone. One that undoes another's effect can only make a mutant survive that would not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::find::Site;
@@ -41,8 +44,11 @@ const SUBJECTS: [&str; 23] = [
 /// A run that takes so many times as long as without a mutant has lost its way.
 const PATIENCE: u32 = 4;
 
-/// Mutants that are tried at once.
+/// Tests that are run at once.
 const AT_ONCE: usize = 2;
+
+/// Mutants that are on together in a test's first run; twice as many after a run that passes, half as many after one that fails.
+const TOGETHER: usize = 8;
 
 /// Tests that pass without a mutant, how long they take, and the mutants that they reach.
 struct Reach {
@@ -55,9 +61,10 @@ struct Reach {
 pub fn all(folder: &Path, sites: &[Site], longest: Duration) -> ExitCode {
     let path = folder.join("results.tsv");
     let before: BTreeSet<String> = std::fs::read_to_string(&path).unwrap_or_default().lines().filter_map(killed).collect();
-    let mut open: Vec<&Site> = sites.iter().filter(|site| !before.contains(&key(site))).collect();
+    let open: BTreeMap<usize, &Site> = sites.iter().filter(|site| !before.contains(&site.key())).map(|site| (site.id, site)).collect();
     println!("{} of {} mutants were killed before", sites.len() - open.len(), sites.len());
-    let results = Mutex::new(File::options().create(true).append(true).open(path).unwrap());
+    let results = File::options().create(true).append(true).open(path).unwrap();
+    let trial = Trial { folder, open: Mutex::new(open), results: Mutex::new(results) };
     let [unit, it] = build(folder);
     let units = names(folder, &unit).into_iter().map(|name| Tests { binary: unit.clone(), names: vec![name] }).collect();
     let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -68,28 +75,72 @@ pub fn all(folder: &Path, sites: &[Site], longest: Duration) -> ExitCode {
     let modules = modules.into_values().map(|names| Tests { binary: it.clone(), names }).collect();
     let mut reached = BTreeSet::new();
     for tests in [units, modules] {
-        if open.is_empty() {
+        if trial.open().is_empty() {
             break;
         }
-        let reach = reach(folder, tests, longest);
+        let mut reach = reach(folder, tests, longest);
+        reach.sort_by_key(|one| one.took);
         reached.extend(reach.iter().flat_map(|one| one.mutants.iter().copied()));
-        let verdicts = at_once(&open, |at, site| {
-            let name = killer(folder, at, site, &reach)?;
-            note(&results, site, &format!("killed by {name}"));
-            Some(name)
-        });
-        open = open.into_iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none()).map(|(site, _)| site).collect();
-        println!("{} mutants are left", open.len());
+        let places: Vec<&Reach> = reach.iter().collect();
+        at_once(&places, |at, one| trial.try_all(at, one));
+        println!("{} mutants are left", trial.open().len());
     }
-    for site in &open {
-        note(&results, site, if reached.contains(&site.id) { "survives" } else { "is reached by no test" });
+    let open = trial.open();
+    for (id, site) in &*open {
+        trial.note(site, if reached.contains(id) { "survives" } else { "is reached by no test" });
     }
     if open.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What a mutant is known by from one run to the next.
-fn key(site: &Site) -> String {
-    format!("{}\t{}\t{}", site.file.display(), site.function, site.label)
+/// The mutants that no test has killed yet.
+struct Trial<'a> {
+    folder: &'a Path,
+    open: Mutex<BTreeMap<usize, &'a Site>>,
+    results: Mutex<File>,
+}
+
+impl<'a> Trial<'a> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<usize, &'a Site>> {
+        self.open.lock().unwrap()
+    }
+
+    fn try_all(&self, at: usize, one: &Reach) {
+        let mut left: Vec<usize> = one.mutants.iter().copied().collect();
+        let mut together = TOGETHER;
+        loop {
+            left.retain(|id| self.open().contains_key(id));
+            let several = left.split_off(left.len().saturating_sub(together));
+            if several.is_empty() {
+                return;
+            }
+            let is_passed = self.try_together(at, one, &several);
+            together = if is_passed { together * 2 } else { (together / 2).max(1) };
+        }
+    }
+
+    /// Whether the tests pass with all of them on; where not, those are killed that alone make them fail.
+    fn try_together(&self, at: usize, one: &Reach, mutants: &[usize]) -> bool {
+        let limit = one.took * PATIENCE + Duration::from_secs(10);
+        let killer = match run(self.folder, &one.tests, &Switch::Mutants(mutants), &said(self.folder, at), limit) {
+            Outcome::Passed(_) => return true,
+            Outcome::Failed(name) => name,
+            Outcome::Endless => format!("the time of {}", one.tests.names[0]),
+        };
+        if let [alone] = mutants {
+            if let Some(site) = self.open().remove(alone) {
+                self.note(site, &format!("killed by {killer}"));
+            }
+        } else {
+            let (first, second) = mutants.split_at(mutants.len() / 2);
+            self.try_together(at, one, first);
+            self.try_together(at, one, second);
+        }
+        false
+    }
+
+    fn note(&self, site: &Site, verdict: &str) {
+        writeln!(self.results.lock().unwrap(), "{}\t{}\t{}\t{verdict}", site.id, site.line, site.key()).unwrap();
+    }
 }
 
 /// The key of a line of the results that tells of a killed mutant.
@@ -99,11 +150,7 @@ fn killed(line: &str) -> Option<String> {
     verdict.starts_with("killed").then(|| key.to_owned())
 }
 
-fn note(results: &Mutex<File>, site: &Site, verdict: &str) {
-    writeln!(results.lock().unwrap(), "{}\t{}\t{}\t{verdict}", site.id, site.line, key(site)).unwrap();
-}
-
-/// The tests with what they reach, the quickest first.
+/// The tests with what they reach.
 fn reach(folder: &Path, tests: Vec<Tests>, longest: Duration) -> Vec<Reach> {
     let numbers: Vec<usize> = (0..tests.len()).collect();
     let outcomes = at_once(&numbers, |at, number| {
@@ -125,25 +172,8 @@ fn reach(folder: &Path, tests: Vec<Tests>, longest: Duration) -> Vec<Reach> {
             }
         }
     });
-    let mut found: Vec<Reach> =
-        tests.into_iter().zip(outcomes).filter_map(|(tests, outcome)| outcome.map(|(took, mutants)| Reach { tests, took, mutants })).collect();
-    found.sort_by_key(|one| one.took);
-    found
-}
-
-/// The first test that fails with the mutant.
-fn killer(folder: &Path, at: usize, site: &Site, reach: &[Reach]) -> Option<String> {
-    for Reach { tests, took, mutants } in reach {
-        if !mutants.contains(&site.id) {
-            continue;
-        }
-        match run(folder, tests, &Switch::Mutant(site.id), &said(folder, at), *took * PATIENCE + Duration::from_secs(10)) {
-            Outcome::Passed(_) => {}
-            Outcome::Failed(name) => return Some(name),
-            Outcome::Endless => return Some(format!("the time of {}", tests.names[0])),
-        }
-    }
-    None
+    let of = |(tests, outcome): (Tests, Option<(Duration, BTreeSet<usize>)>)| outcome.map(|(took, mutants)| Reach { tests, took, mutants });
+    tests.into_iter().zip(outcomes).filter_map(of).collect()
 }
 
 fn said(folder: &Path, at: usize) -> PathBuf {
@@ -151,7 +181,7 @@ fn said(folder: &Path, at: usize) -> PathBuf {
 }
 
 /// What `one` makes of each item, in their order; several at once, each with a number of its own.
-fn at_once<T: Copy + Sync, R: Send>(items: &[T], one: impl Fn(usize, T) -> Option<R> + Sync) -> Vec<Option<R>> {
+fn at_once<T: Copy + Sync, R: Send>(items: &[T], one: impl Fn(usize, T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(0..items.len());
     let made = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {

@@ -11,7 +11,7 @@ const SWITCH: &str = "
 /// Whether this mutant is on. A run that looks what its tests reach has none, and writes down what is asked for.
 pub fn mutated(number: usize) -> bool {
     use std::io::Write;
-    static ON: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    static ON: std::sync::OnceLock<Vec<bool>> = std::sync::OnceLock::new();
     static REACHED: std::sync::OnceLock<Option<(std::fs::File, Vec<std::sync::atomic::AtomicBool>)>> = std::sync::OnceLock::new();
     let open = || {
         let file = std::fs::File::options().create(true).append(true).open(std::env::var_os(\"PGVEIL_REACH\")?).ok()?;
@@ -22,7 +22,13 @@ pub fn mutated(number: usize) -> bool {
     {
         let _ = (&*file).write_all(format!(\"{number}\\n\").as_bytes());
     }
-    *ON.get_or_init(|| std::env::var(\"PGVEIL_MUTANT\").ok().and_then(|text| text.parse().ok()).unwrap_or(0)) == number
+    let on = || {
+        let mut on = vec![false; 10_000];
+        let told = std::env::var(\"PGVEIL_MUTANTS\").unwrap_or_default();
+        told.split(',').filter_map(|id| id.parse::<usize>().ok()).for_each(|id| on[id] = true);
+        on
+    };
+    ON.get_or_init(on)[number]
 }
 ";
 

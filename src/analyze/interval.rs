@@ -3,8 +3,8 @@
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::integer_range;
 pub use crate::resolve::literal::{MICROS_PER_DAY, as_number as scalar};
+use crate::resolve::literal::{integer_range, interval_reach};
 
 /// Magnitude to which numeric values without tighter bounds are clamped at the scan and after operations that may leave it.
 pub const NUMERIC_MAX: f64 = 1e30;
@@ -86,6 +86,11 @@ fn outward(lo: f64, hi: f64) -> Interval {
 /// Where a constant lies: a number is a point, an interval the microseconds that it may come to.
 pub fn of_constant(value: &Scalar) -> Interval {
     match value {
+        // Parts of unlike signs are each as long as they are, whatever they come to together.
+        Scalar::Interval { months, days, micros } if (*months < 0 || *days < 0 || *micros < 0) && (*months > 0 || *days > 0 || *micros > 0) => {
+            let reach = interval_reach(*months, *days, *micros);
+            Interval::new(-reach, reach)
+        }
         Scalar::Interval { months, days, micros } => {
             let hours = |days: f64, per: [f64; 2]| Interval::new((days * per[0]).min(days * per[1]), (days * per[0]).max(days * per[1]));
             let months = hours(f64::from(*months), [28.0 * 23.0, 31.0 * 25.0]);
@@ -108,12 +113,19 @@ fn is_near(constant: &Scalar, value: f64) -> bool {
     }
 }
 
+/// The smallest float8 that is no less than every number of so many digits before the point, of at most 30.
+pub fn beyond_digits(whole: i32) -> f64 {
+    let near = 10f64.powi(whole);
+    let power = 10u128.pow(whole.clamp(0, 30).unsigned_abs());
+    if whole > 0 && (near as u128) < power { near.next_up() } else { near }
+}
+
 /// What a stored value of this type may be after the scan's own clamp.
 pub fn of_type(data_type: &Type) -> Interval {
     match data_type {
         Type::Int2 | Type::Int4 | Type::Int8 => integer_range(data_type).map_or(Interval::ALL, |(lo, hi)| Interval::new(lo as f64, hi as f64)),
         Type::Numeric(Some((precision, scale))) if i32::from(*precision) - i32::from(*scale) <= 30 => {
-            let limit = 10f64.powi(i32::from(*precision) - i32::from(*scale));
+            let limit = beyond_digits(i32::from(*precision) - i32::from(*scale));
             Interval::new(-limit, limit)
         }
         Type::Numeric(_) => Interval::new(-NUMERIC_MAX, NUMERIC_MAX),
@@ -304,8 +316,11 @@ fn moment(function: Function, a: Interval, b: Interval, result: &Type) -> Interv
             Interval::new(span.lo - slack(span.lo), span.hi + slack(span.hi))
         }
         F::AtZone => Interval::new(b.lo - day, b.hi + day),
-        F::AddIntervals => Interval::new(a.lo + b.lo, a.hi + b.hi),
-        F::SubtractIntervals => Interval::new(a.lo - b.hi, a.hi - b.lo),
+        // 40 days less a month have 40 in their field of days.
+        F::AddIntervals | F::SubtractIntervals => {
+            let reach = a.magnitude() + b.magnitude();
+            Interval::new(-reach, reach)
+        }
         F::NegateInterval => Interval::new(-a.hi, -a.lo),
         // Thirty days become a month of up to 31, and a day may have 25 hours.
         F::JustifyDays | F::JustifyHours | F::JustifyInterval => {
@@ -397,10 +412,9 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
         "dow" => Interval::new(0.0, 6.0),
         "isodow" => Interval::new(1.0, 7.0),
         "doy" => Interval::new(1.0, 366.0),
-        "epoch" => {
-            let per_second = if *data_type == Type::Date { 1.0 / 86_400.0 } else { 1e6 };
-            outward(operand.lo / per_second + 946_684_800.0, operand.hi / per_second + 946_684_800.0)
-        }
+        // Added before it is divided: near 1970 the two are almost alike.
+        "epoch" if *data_type == Type::Date => outward(operand.lo * 86_400.0 + 946_684_800.0, operand.hi * 86_400.0 + 946_684_800.0),
+        "epoch" => outward((operand.lo + 946_684_800e6) / 1e6, (operand.hi + 946_684_800e6) / 1e6),
         _ => Interval::ALL,
     }
 }

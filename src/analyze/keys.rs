@@ -341,6 +341,8 @@ pub(super) fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option
                 Some(Scalar::Decimal(if matches!(trimmed, "-0" | "-" | "") { "0".to_owned() } else { trimmed.to_owned() }))
             }
             (Some(Scalar::Decimal(text)), Type::Float8) => Some(Scalar::Decimal(float_text(text.parse().ok()?).ok()?)),
+            // Rows are grouped by the float8 that a real is.
+            (Some(Scalar::Decimal(text)), Type::Float4) => Some(Scalar::Decimal(float_text(text.parse::<f32>().ok()?.into()).ok()?)),
             (value, _) => value,
         };
         if seen.insert(format!("{value:?}")) {

@@ -1,5 +1,6 @@
 //! Labels: which rows belong to exactly one privacy unit, and by which columns. Joins that cannot prove it are refused.
 
+use super::beside::Beside;
 use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
@@ -28,6 +29,8 @@ pub struct Lineage {
     pub data_type: Type,
     /// Rows one unit may contribute before the clip; a clip enforces it, whatever the tables hold.
     pub rows_per_unit: u64,
+    /// A row may stand beside any number of public rows.
+    pub is_multiplied: bool,
     /// Columns that hold the value of a unique column of a private table (that column itself, or a foreign key along the path to the unit), so that
     /// equal values belong to one unit: (column here, table, position there).
     points: Vec<(ColumnId, TableId, usize)>,
@@ -40,6 +43,8 @@ pub struct Labels<'a> {
     pub scans: usize,
     /// Where the columns that per-unit steps make lie.
     pub opaque: Vec<(ColumnId, Interval)>,
+    /// Public rows that stand beside each private one.
+    pub beside: Vec<Beside>,
 }
 
 impl Labels<'_> {
@@ -156,7 +161,8 @@ impl Labels<'_> {
         let shown = |at: usize| labelled.iter().zip(&lineages).all(|((_, ids), lineage)| lineage.units.contains(&ids[at]));
         let units = (0..columns.len()).rev().filter(|at| shown(*at)).map(|at| columns[at]).collect();
         let rows_per_unit = lineages.iter().fold(0u64, |sum, l| sum.saturating_add(l.rows_per_unit)).min(1 << 32);
-        let lineage = Lineage { units, data_type, rows_per_unit, points: Vec::new() };
+        let is_multiplied = lineages.iter().any(|lineage| lineage.is_multiplied);
+        let lineage = Lineage { units, data_type, rows_per_unit, is_multiplied, points: Vec::new() };
         Ok((Relation::Union { columns, arms: labelled }, Label::Private(lineage)))
     }
 
@@ -178,6 +184,9 @@ impl Labels<'_> {
             Node::Exists { relation, condition } => {
                 let conditions: Vec<Expr> = condition.iter().flat_map(|c| c.conjuncts().into_iter().cloned()).collect();
                 let (relation, inner) = self.label(*relation, &[])?;
+                if let (Label::Private(_), Label::Public) = (around, &inner) {
+                    self.beside.extend(Beside::of(&relation, &conditions));
+                }
                 let (joint, equality) = self.tied(around, inner, &conditions)?;
                 let condition = Expr::and(conditions.into_iter().chain(equality).collect());
                 let condition = condition.map(|c| self.embedded(c, &joint).map(Box::new)).transpose()?;
@@ -238,7 +247,7 @@ impl Labels<'_> {
         }
         let rows_per_unit = if keys.iter().all(|key| units.contains(key)) { 1 } else { lineage.rows_per_unit };
         let points = lineage.points.into_iter().filter(|(id, ..)| keys.contains(id)).collect();
-        let lineage = Lineage { units, data_type: lineage.data_type, rows_per_unit, points };
+        let lineage = Lineage { units, data_type: lineage.data_type, rows_per_unit, is_multiplied: lineage.is_multiplied, points };
         Ok((Relation::Group { input: Box::new(input), keys, aggregates }, Label::Private(lineage)))
     }
 
@@ -274,7 +283,8 @@ impl Labels<'_> {
         // At the scan itself: an outer join or a window above must never see rows that belong to nobody.
         let is_somebodys = Expr::call(Function::IsNotNull, vec![Expr::column(unit_column, unit.data_type.clone())], Type::Bool);
         let relation = Relation::Filter { input: Box::new(relation), predicate: is_somebodys };
-        let lineage = Lineage { units: vec![unit_column], data_type: unit.data_type.clone(), rows_per_unit: u64::from(unit.rows_per_unit), points };
+        let (data_type, rows_per_unit) = (unit.data_type.clone(), u64::from(unit.rows_per_unit));
+        let lineage = Lineage { units: vec![unit_column], data_type, rows_per_unit, is_multiplied: false, points };
         Ok((relation, Label::Private(lineage)))
     }
 
@@ -332,10 +342,11 @@ impl Labels<'_> {
     }
 
     /// Private rows beside public ones: at most one match each where the public side is unique on the join columns, else the policy's own limit.
-    fn fan_out(&self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
+    fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
         let unique = self.at_most_one(public, &[], conditions);
+        self.beside.extend(Beside::of(public, conditions));
         let rows_per_unit = if unique { lineage.rows_per_unit } else { lineage.rows_per_unit.max(u64::from(self.policy.limits.rows_per_unit)) };
-        Lineage { rows_per_unit, ..lineage }
+        Lineage { rows_per_unit, is_multiplied: lineage.is_multiplied || !unique, ..lineage }
     }
 
     /// Whether a row of the other side finds at most one row of this one: a key of it lies within the equated columns and the unit (chooses a clip, replaces none).
@@ -396,12 +407,14 @@ fn unique_columns(policy: &Policy, table: TableId, columns: &[ColumnId]) -> Vec<
 
 fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
     let rows_per_unit = a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32);
+    let is_multiplied = a.is_multiplied || b.is_multiplied;
     match kind {
         JoinKind::Inner => {
-            Lineage { units: [a.units, b.units].concat(), data_type: a.data_type, rows_per_unit, points: [a.points, b.points].concat() }
+            let (units, points) = ([a.units, b.units].concat(), [a.points, b.points].concat());
+            Lineage { units, data_type: a.data_type, rows_per_unit, is_multiplied, points }
         }
         // The null-extended side's columns are the unit no longer.
-        JoinKind::Left => Lineage { rows_per_unit, ..a },
+        JoinKind::Left => Lineage { rows_per_unit, is_multiplied, ..a },
     }
 }
 

@@ -1,5 +1,6 @@
 //! Stage 3: Query → [`Analyzed`]: labels, lineage, key rules and ranges; refuses what cannot be bounded.
 
+mod beside;
 mod bound;
 mod effort;
 pub mod interval;
@@ -8,22 +9,23 @@ mod label;
 mod met;
 mod parts;
 mod preserved;
+pub mod proof;
 mod range;
 mod rows;
 mod size;
 mod step;
 mod tuples;
 
+pub use beside::Beside;
+pub use effort::Effort;
 pub use keys::{KeyRule, grouped};
 pub use label::{Label, Lineage, only_scan, unit_of};
-pub use range::cast as cast_range;
 pub use tuples::{Axis, Tuples, axes};
 
 use crate::policy::{Policy, Scalar, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
 use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query, Relation, Release, Spread, TableId};
-use effort::Effort;
 use interval::Interval;
 use range::Ranges;
 use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables, told_by_unit};
@@ -75,6 +77,8 @@ pub struct AnalyzedRelease {
     /// Columns computed by derived tables.
     pub computed: Vec<(ColumnId, Expr)>,
     pub tables: Vec<TableId>,
+    /// Public rows that stand beside each private one.
+    pub beside: Vec<Beside>,
 }
 
 /// An aggregate over rows, with what its argument's values are clipped to.
@@ -232,9 +236,9 @@ fn analyze_release(
     let release = over_matches.as_ref().unwrap_or(release);
     // Numbers of joined-in scans follow those of the statement's own.
     let scans = 1000;
-    let mut labels = label::Labels { policy, columns, scans, opaque: Vec::new() };
+    let mut labels = label::Labels { policy, columns, scans, opaque: Vec::new(), beside: Vec::new() };
     let (input, label) = labels.label(release.input.clone(), &[])?;
-    let opaque = labels.opaque;
+    let (opaque, beside) = (labels.opaque, labels.beside);
     let Label::Private(mut lineage) = label else {
         return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a release without a private table"));
     };
@@ -297,6 +301,7 @@ fn analyze_release(
         one_group_per_unit,
         computed,
         tables,
+        beside,
     })
 }
 

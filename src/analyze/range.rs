@@ -20,12 +20,27 @@ pub struct Ranges<'a> {
     pub excluded: Vec<&'a Expr>,
 }
 
+/// What is known of a condition: that it is true (or false), or only that it is not false (or not true). Beside a NULL a comparison is unknown, and tells nothing of its
+/// other side.
+#[derive(Clone, Copy)]
+enum Truth {
+    Known,
+    MayBeUnknown,
+}
+
+impl Truth {
+    /// A comparison with this side says something of its other side: it is not unknown for this one's sake.
+    fn is_told_beside(self, side: &Expr) -> bool {
+        matches!(self, Self::Known) || side.as_literal().is_some()
+    }
+}
+
 impl Ranges<'_> {
     /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where nothing is known.
     pub fn of(&self, expr: &Expr) -> Interval {
         let own = self.structural(expr);
-        let met = self.conditions.iter().fold(own, |range, condition| range.meet(self.narrowed(expr, condition)));
-        self.excluded.iter().fold(met, |range, condition| range.meet(self.outside(expr, condition)))
+        let met = self.conditions.iter().fold(own, |range, condition| range.meet(self.narrowed(expr, condition, Truth::Known)));
+        self.excluded.iter().fold(met, |range, condition| range.meet(self.outside(expr, condition, Truth::MayBeUnknown)))
     }
 
     fn structural(&self, expr: &Expr) -> Interval {
@@ -145,41 +160,43 @@ impl Ranges<'_> {
     }
 
     /// What one condition says of an expression that it compares with a constant.
-    fn narrowed(&self, expr: &Expr, condition: &Expr) -> Interval {
+    fn narrowed(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
         let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
         match (function, arguments.as_slice()) {
-            (Function::And, all) => all.iter().fold(Interval::ALL, |range, c| range.meet(self.narrowed(expr, c))),
-            (Function::Or, any) => any.iter().map(|c| self.narrowed(expr, c)).reduce(Interval::hull).unwrap_or(Interval::ALL),
-            (Function::IsTrue, [condition]) => self.narrowed(expr, condition),
-            (Function::Not | Function::IsFalse, [condition]) => self.outside(expr, condition),
+            (Function::And, all) => all.iter().fold(Interval::ALL, |range, c| range.meet(self.narrowed(expr, c, truth))),
+            (Function::Or, any) => any.iter().map(|c| self.narrowed(expr, c, truth)).reduce(Interval::hull).unwrap_or(Interval::ALL),
+            (Function::IsTrue, [condition]) => self.narrowed(expr, condition, Truth::Known),
+            (Function::IsFalse, [condition]) => self.outside(expr, condition, Truth::Known),
+            (Function::Not, [condition]) => self.outside(expr, condition, truth),
             (Function::In, [subject, list @ ..]) if same_value(subject, expr) => {
-                let values = list.iter().map(|e| self.constant(e)).collect::<Option<Vec<_>>>();
+                let values = list.iter().map(|e| self.constant(e).filter(|_| truth.is_told_beside(e))).collect::<Option<Vec<_>>>();
                 values.and_then(|values| values.into_iter().reduce(Interval::hull)).unwrap_or(Interval::ALL)
             }
-            (function, [left, right]) => self.compared(expr, *function, left, right),
+            (function, [left, right]) => self.compared(expr, *function, left, right, truth),
             _ => Interval::ALL,
         }
     }
 
-    /// What it says that a condition does not hold: it is false, or unknown where the expression is NULL.
-    fn outside(&self, expr: &Expr, condition: &Expr) -> Interval {
+    /// What it says that a condition does not hold.
+    fn outside(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
         let Node::Call { function, arguments } = &condition.node else { return Interval::ALL };
         match (function, arguments.as_slice()) {
-            (Function::Or, any) => any.iter().fold(Interval::ALL, |range, c| range.meet(self.outside(expr, c))),
-            (Function::And, all) => all.iter().map(|c| self.outside(expr, c)).reduce(Interval::hull).unwrap_or(Interval::ALL),
-            (Function::IsTrue, [condition]) => self.outside(expr, condition),
-            (Function::Not, [condition]) => self.narrowed(expr, condition),
-            (function, [left, right]) => self.compared(expr, negated(*function), left, right),
+            (Function::Or, any) => any.iter().fold(Interval::ALL, |range, c| range.meet(self.outside(expr, c, truth))),
+            (Function::And, all) => all.iter().map(|c| self.outside(expr, c, truth)).reduce(Interval::hull).unwrap_or(Interval::ALL),
+            (Function::IsTrue, [condition]) => self.outside(expr, condition, Truth::MayBeUnknown),
+            (Function::Not, [condition]) => self.narrowed(expr, condition, truth),
+            (function, [left, right]) => self.compared(expr, negated(*function), left, right, truth),
             _ => Interval::ALL,
         }
     }
 
-    fn compared(&self, expr: &Expr, function: Function, left: &Expr, right: &Expr) -> Interval {
+    fn compared(&self, expr: &Expr, function: Function, left: &Expr, right: &Expr, truth: Truth) -> Interval {
+        let other = |side: &Expr| if truth.is_told_beside(side) { self.other(side) } else { Interval::ALL };
         if same_value(left, expr) {
-            return compared(function, self.other(right));
+            return compared(function, other(right));
         }
         if same_value(right, expr) {
-            return compared(mirrored(function), self.other(left));
+            return compared(mirrored(function), other(left));
         }
         Interval::ALL
     }
@@ -290,6 +307,8 @@ pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
         (Type::Date, Type::Timestamp | Type::Timestamptz) => Interval::new(from.lo * micros, from.hi * micros),
         (Type::Timestamp | Type::Timestamptz, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
         (Type::Bool, _) => Interval::new(0.0, 1.0),
+        // A text's number is not that of what it was printed from: days are no microseconds.
+        (Type::Text | Type::Varchar(_) | Type::Char(_), to) if !matches!(to, Type::Text | Type::Varchar(_) | Type::Char(_)) => of_unbounded(to),
         // A float rounds halves to even, a numeric away from zero.
         (Type::Float4 | Type::Float8, Type::Int2 | Type::Int4 | Type::Int8) if from.is_finite() => {
             Interval::new(from.lo.round_ties_even(), from.hi.round_ties_even()).meet(of_type(target))
@@ -318,5 +337,16 @@ mod tests {
             assert_eq!(of(&float, -1.5, 0.75), Interval::new(-2.0, 1.0));
         }
         assert_eq!(of(&Type::Numeric(None), 0.5, 2.5), Interval::new(1.0, 3.0));
+    }
+
+    #[test]
+    fn days_become_microseconds_but_by_no_text() {
+        let day = super::super::interval::MICROS_PER_DAY as f64;
+        let of = |source: &Type, target: &Type| cast(Interval::new(-2.0, 3.0), source, target);
+        assert_eq!(of(&Type::Date, &Type::Timestamp), Interval::new(-2.0 * day, 3.0 * day));
+        assert_eq!(cast(Interval::new(-1.0, day), &Type::Timestamp, &Type::Date), Interval::new(-1.0, 1.0));
+        assert_eq!(of(&Type::Text, &Type::Timestamp), of_type(&Type::Timestamp));
+        assert_eq!(of(&Type::Text, &Type::Numeric(None)), Interval::ALL);
+        assert_eq!(of(&Type::Varchar(Some(3)), &Type::Text), Interval::new(-2.0, 3.0));
     }
 }

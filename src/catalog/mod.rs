@@ -53,6 +53,13 @@ pub enum Type {
     },
 }
 
+impl Type {
+    /// A numeric without its digits; another type as it is.
+    pub fn without_digits(&self) -> Self {
+        if matches!(self, Self::Numeric(_)) { Self::Numeric(None) } else { self.clone() }
+    }
+}
+
 /// A type made by CREATE TYPE … AS ENUM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Enum {

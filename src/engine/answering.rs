@@ -81,7 +81,11 @@ impl Engine {
         }
         let questions: Vec<Question> = open.iter().filter(|_| waits).map(|(_, question)| *question).collect();
         let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
-        let place = self.place(asker).await?;
+        let place = tokio::select! {
+            biased;
+            place = self.place(asker) => place?,
+            () = pace.cancel().cancelled() => return Err(Error::Cancelled),
+        };
         let snapshot = self.backend.snapshot(&part, &asker.role, self.policy.limits.statement_timeout, pace.cancel()).await.map_err(before_charge)?;
         let Some(charge) = self.charge(asker, &part, &offered, &questions, tally).await? else {
             return Ok(Attempt::Awaited(claimed));

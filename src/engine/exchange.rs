@@ -112,9 +112,9 @@ impl Service for Exchange {
         self.engine(asker)?.to_binary(asker, oids, rows).await
     }
 
-    async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
+    async fn explain(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument], json: bool) -> Result<Vec<String>, Error> {
         let _passing = self.gate.read().await;
-        self.engine(asker)?.explain(asker, query, json).await
+        self.engine(asker)?.explain(asker, query, parameters, arguments, json).await
     }
 
     async fn unread(&self, role: &str, refusal: &Refusal) {

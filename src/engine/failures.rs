@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
@@ -10,12 +11,19 @@ use crate::ledger::{self, Ledger};
 /// Places for questions that run, by role: as many as the role has failures left, so that all of them may fail without passing the limit.
 #[derive(Default)]
 pub struct Failures {
-    places: Mutex<HashMap<String, Arc<Semaphore>>>,
+    places: Mutex<HashMap<String, Arc<Places>>>,
+}
+
+/// One role's.
+struct Places {
+    free: Arc<Semaphore>,
+    /// Those that no failure took.
+    left: AtomicU32,
 }
 
 /// The place of one question that runs; free again when it is dropped, gone for ever where the question failed.
 pub struct Place {
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     place: OwnedSemaphorePermit,
 }
 
@@ -35,9 +43,9 @@ impl Failures {
                 Some(places) => Arc::clone(places),
                 None => {
                     let left = ledger.failures_left(role, limit).await?;
-                    let places = Arc::new(Semaphore::new(left as usize));
+                    let places = Arc::new(Places { free: Arc::new(Semaphore::new(left as usize)), left: AtomicU32::new(left) });
                     if left == 0 {
-                        places.close();
+                        places.free.close();
                     }
                     all.insert(role.to_owned(), Arc::clone(&places));
                     places
@@ -45,24 +53,57 @@ impl Failures {
             }
         };
         if ledger.failures_left(role, limit).await? == 0 {
-            places.close();
+            places.free.close();
         }
         // Closed when the last failure was used up, here or on another proxy.
-        Ok(Arc::clone(&places).acquire_owned().await.ok().map(|place| Place { places, place }))
+        Ok(Arc::clone(&places.free).acquire_owned().await.ok().map(|place| Place { places, place }))
     }
 }
 
 impl Place {
-    /// Records the failure, durably, before anyone may take the place again: nobody may.
+    /// Records the failure, durably. Nobody takes the place again, whatever becomes of the record: the failure shows.
     ///
     /// # Errors
     /// Where the ledger cannot be written.
     pub async fn failed(self, ledger: &Ledger, role: &str, limit: u32) -> Result<(), ledger::Error> {
-        let failures = ledger.record_failure(role).await?;
         self.place.forget();
-        if failures >= limit {
-            self.places.close();
+        if self.places.left.fetch_sub(1, Ordering::SeqCst) <= 1 {
+            self.places.free.close();
+        }
+        if ledger.record_failure(role).await? >= limit {
+            self.places.free.close();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::AccountSpec;
+    use crate::mechanism::{Accounting, Cap, Fixed};
+    use crate::policy::{Budget, Renew};
+
+    fn account(name: &str) -> AccountSpec {
+        let cap = Cap::new(Fixed::round_down(1.0), Fixed::round_down(1e-6), Fixed::round_down(0.5), Accounting::Gdp).unwrap();
+        AccountSpec { name: name.to_owned(), budget: Budget { epsilon: 1.0, delta: 1e-6 }, threshold_share: 0.5, cap, renew: Renew::Never }
+    }
+
+    /// A failure that cannot be written down shows as well: its place is gone, and with the last one the role asks no more.
+    #[tokio::test]
+    async fn a_failure_that_is_not_recorded_takes_its_place() {
+        let path = std::path::PathBuf::from(format!("/tmp/pgveil-failures-{:x}.db", rand::random::<u64>()));
+        let ledger = Ledger::open(&format!("sqlite://{}", path.display()), account("owner"), &[account("ann")]).await.unwrap();
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch("CREATE TRIGGER deny BEFORE UPDATE ON account BEGIN SELECT RAISE(ABORT, 'no'); END").unwrap();
+        let failures = Failures::default();
+        for _ in 0..2 {
+            let place = failures.enter(&ledger, "ann", 2).await.unwrap().unwrap();
+            assert!(place.failed(&ledger, "ann", 2).await.is_err());
+        }
+        assert_eq!(ledger.failures("ann").await.unwrap(), 0);
+        assert!(failures.enter(&ledger, "ann", 2).await.unwrap().is_none());
+        drop((ledger, other));
+        let _ = std::fs::remove_file(path);
     }
 }

@@ -20,6 +20,7 @@ mod summed;
 mod turns;
 mod views;
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,7 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, Held, Share, Stock};
+pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, Held, Share, Stock, fit_as_text};
 pub use exchange::Exchange;
 pub use lane::{Lane, Size, Turn};
 pub use meter::Meter;
@@ -49,13 +50,16 @@ use crate::error::Error;
 use crate::execute::Backend;
 use crate::finish;
 use crate::ledger::{Balances, Found, Ledger, Verdict};
-use crate::mechanism::{OsRandomness, Sampler, Standing};
+use crate::mechanism::{Loss, OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
-use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Wishes};
-use crate::refusal::Refusal;
-use crate::resolve::{Constants, resolve};
+use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Table, Wishes};
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::{Constants, TableId, check_dotted, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
-use crate::shadow::{Shadow, ShadowError, Weighed};
+use crate::shadow::{Mirrored, Shadow, ShadowError, Weighed};
+
+/// As a statement is resolved and printed it is in memory about so many times.
+pub const COPIES: usize = 4;
 
 /// Makes the noise source of one release.
 pub type MakeSampler = Arc<dyn Fn() -> Box<dyn Sampler + Send> + Send + Sync>;
@@ -73,6 +77,8 @@ pub struct Engine {
     lane: Arc<Lane>,
     plans: Plans,
     admission: Admission,
+    /// Rows of each public table in the shadow; `None` where they were too many for it.
+    mirrored: HashMap<TableId, Option<u64>>,
     server_version: String,
     database: String,
 }
@@ -102,8 +108,8 @@ impl Engine {
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, turns, meter, lane) = Default::default();
-        let (plans, admission) = Default::default();
-        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, lane, plans, admission, server_version, database }
+        let (plans, admission, mirrored) = Default::default();
+        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, lane, plans, admission, mirrored, server_version, database }
     }
 
     /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
@@ -114,6 +120,14 @@ impl Engine {
         assert_eq!(self.policy.limits.failures, before.policy.limits.failures, "places are counted against one limit");
         let Self { failures, turns, meter, lane, .. } = before;
         Self { failures: Arc::clone(failures), turns: Arc::clone(turns), meter: Arc::clone(meter), lane: Arc::clone(lane), ..self }
+    }
+
+    /// The same, knowing which public tables the shadow has the rows of.
+    pub fn mirroring(self, mirrored: &[Mirrored]) -> Self {
+        let rows = |table: &Table| mirrored.iter().find(|m| m.schema == table.schema && m.table == table.name).map(|m| m.rows);
+        let known = self.policy.tables.iter().enumerate().filter_map(|(at, table)| Some((TableId(at), rows(table)?)));
+        let mirrored = known.collect();
+        Self { mirrored, ..self }
     }
 
     /// The same, over a policy that rests on what searches found: each role pays for these before its first question.
@@ -180,14 +194,27 @@ impl Engine {
         if !planned.as_ref().is_ok_and(|(plan, _)| admission::tells_nothing(plan)) {
             self.admitted(&asker.role).await?;
         }
-        planned
+        planned.and_then(|(plan, balances)| self.check_mirrored(&plan).map(|()| (plan, balances)))
+    }
+
+    /// A table that is empty in the shadow is not answered from there.
+    fn check_mirrored(&self, plan: &Plan) -> Result<(), Error> {
+        let Some(id) = plan.public_tables().iter().find(|id| self.mirrored.get(id) == Some(&None)) else { return Ok(()) };
+        let Table { schema, name, .. } = &self.policy.tables[id.0];
+        Err(Error::Resolve(
+            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("public table {schema}.{name} has more rows than the policy's limits.mirror_rows"))
+                .detail("Alone, and beside released values, public tables are answered from a copy.")
+                .hint("Join it to the private rows, or ask the data owner to raise limits.mirror_rows."),
+        ))
     }
 
     async fn planned(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
         asker.wishes.within(&self.policy).map_err(Error::Rewrite)?;
         let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-        let standing = |b: &crate::ledger::Balance| Standing { cap: b.cap, spent: b.spent };
-        let asked = self.asked(asker, query, vec![standing(&balances.role), standing(&balances.owner)]);
+        let role = Standing { cap: balances.role.cap, spent: balances.role.spent };
+        // Of the owner's account its cap alone: which noise is drawn is shown, and what all have spent is not.
+        let owner = Standing { cap: balances.owner.cap, spent: Loss::ZERO };
+        let asked = self.asked(asker, query, vec![role, owner]);
         let free = || self.plans.find(&self.asked(asker, query, Vec::new()));
         if let Some(plan) = free().or_else(|| self.plans.find(&asked)) {
             return Ok((plan, balances));
@@ -203,7 +230,7 @@ impl Engine {
     /// The plan, where the question was planned before and costs nothing however the accounts stand.
     fn planned_free(&self, asker: &Asker, query: &Query) -> Option<Arc<Plan>> {
         asker.wishes.within(&self.policy).ok()?;
-        self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| admission::tells_nothing(plan))
+        self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| admission::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
     }
 
     fn asked(&self, asker: &Asker, query: &Query, accounts: Vec<Standing>) -> Asked {
@@ -214,22 +241,23 @@ impl Engine {
         Asked::new(query, &asker.search_path, constants(asker, &self.policy), terms)
     }
 
-    /// Parameters as constants of their types, read by PostgreSQL itself.
-    async fn bound(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument]) -> Result<Query, Error> {
+    /// Parameters as constants of their types, read by PostgreSQL itself; with what they take of memory.
+    async fn bound(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument]) -> Result<(Query, Held), Error> {
         if parameters.len() != arguments.len() {
             let counts = format!("bind message supplies {} parameters, but the statement requires {}", arguments.len(), parameters.len());
             return Err(Error::Parse(Refusal::new("08P01", counts)));
         }
         if parameters.is_empty() {
-            return Ok(query.clone());
+            return Ok((query.clone(), asker.share.begin()));
         }
         let texts = self.shadow.normalize_arguments(asker, parameters, arguments).await.map_err(shadow_error)?;
         let bytes: usize = texts.iter().flatten().map(String::len).sum();
+        let held = asker.share.hold(COPIES * bytes).map_err(Error::Parse)?;
         let bound =
             parameters.iter().zip(texts).map(|(oid, text)| Ok(Bound { data_type: parameter_type(*oid)?, text })).collect::<Result<Vec<_>, _>>();
         let bound = bound.map_err(Error::Parse)?;
         let turn = self.lane.turn(&asker.role, Size::of(query).max(Size::of_bytes(bytes))).await;
-        turn.work(|| query.bind(&bound)).map_err(Error::Parse)
+        turn.work(|| query.bind(&bound)).map(|query| (query, held)).map_err(Error::Parse)
     }
 
     /// Tells statements about the catalogs from questions, which PostgreSQL reads once.
@@ -238,6 +266,7 @@ impl Engine {
         let opening = self.lane.turn(&asker.role, size).await;
         let query = opening.work(|| {
             let query = query.within(&self.database);
+            check_dotted(&query, self.shadow.callable()).map_err(Error::Resolve)?;
             let statement = self.catalogs(asker, &query)?;
             let sql = query.to_sql();
             Ok::<_, Error>((query, sql, statement))
@@ -281,7 +310,7 @@ impl Engine {
                 }
                 Opened::Question(query, description) => (query, description),
             };
-            let bound = self.bound(asker, &query, parameters, arguments).await?;
+            let (bound, _held) = self.bound(asker, &query, parameters, arguments).await?;
             let (plan, is_preview) = self.plan_or_preview(asker, &bound).await?;
             self.check_shape(asker, &plan, &description).await?;
             Ok(ControlFlow::Continue((query, description, plan, is_preview)))
@@ -318,14 +347,21 @@ impl Engine {
         Ok((Answer { columns: description.columns, rows, notices, held }, verdict))
     }
 
-    async fn explained(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
-        let query = match self.opened(asker, query, &[]).await? {
+    async fn explained(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+        json: bool,
+    ) -> Result<Vec<String>, Error> {
+        let query = match self.opened(asker, query, parameters).await? {
             Opened::Catalogs(statement) => {
-                self.describe_catalogs(asker, &statement, &[]).await?;
+                self.describe_catalogs(asker, &statement, parameters).await?;
                 return Ok(catalogs::explain(json));
             }
             Opened::Question(query, _) => query,
         };
+        let (query, _held) = self.bound(asker, &query, parameters, arguments).await?;
         let (plan, balances) = self.plan(asker, &query).await?;
         let recalled = self.recall(asker, &plan, &mut Middles::new(self, asker, &plan)).await?;
         let told = if json { explain::json } else { explain::text };
@@ -404,8 +440,8 @@ impl Service for Engine {
         self.shadow.to_binary(asker, oids, rows).await.map_err(shadow_error)
     }
 
-    async fn explain(&self, asker: &Asker, query: &Query, json: bool) -> Result<Vec<String>, Error> {
-        let explained = self.explained(asker, query, json).await;
+    async fn explain(&self, asker: &Asker, query: &Query, parameters: &[u32], arguments: &[Argument], json: bool) -> Result<Vec<String>, Error> {
+        let explained = self.explained(asker, query, (parameters, arguments), json).await;
         self.recorded(&asker.role, Some(query), Verdict::Explained, explained.as_ref(), &Tally::new()).await;
         explained
     }
@@ -427,6 +463,7 @@ pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
         now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US,
         role: asker.role.clone(),
         is_utc,
+        signs_each: asker.setting("IntervalStyle").is_none_or(|style| !style.eq_ignore_ascii_case("sql_standard")),
         prints_plainly: asker.prints_plainly(),
     }
 }

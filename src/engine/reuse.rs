@@ -6,6 +6,7 @@ use super::middles::{Column, Middles};
 use super::record::Tally;
 use super::summed::FromFiner;
 use super::{Engine, internal};
+use crate::analyze::Effort;
 use crate::error::Error;
 use crate::ledger::{AnswerId, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
 use crate::mechanism::Loss;
@@ -45,6 +46,8 @@ impl Engine {
         if !self.recalls(asker) {
             return Ok(recalled);
         }
+        // Nobody pays for it, so it is bounded.
+        let effort = Effort::default();
         for release in plan.order() {
             let known = |(middle, _): &(usize, usize)| plan.middles()[*middle].releases.iter().all(|r| recalled.released.table(*r).is_some());
             if recalled.released.table(release).is_some() || !plan.releases()[release].constants().iter().all(known) {
@@ -58,7 +61,7 @@ impl Engine {
                     recalled.released.recall(plan, release, &values).map_err(|e| internal("release", &e))?;
                     recalled.count += 1;
                 }
-                other => match (self.summed(asker, plan, release).await?, other) {
+                other => match (self.summed(asker, plan, release, &effort).await?, other) {
                     (Some((made, summed)), _) => {
                         recalled.released.take(release, made);
                         recalled.summed.push(summed);

@@ -75,7 +75,14 @@ pub trait Service: Send + Sync + 'static {
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> impl Future<Output = Result<Vec<Vec<Option<Bytes>>>, Error>> + Send;
     /// `EXPLAIN`: lines of text; free.
-    fn explain(&self, asker: &Asker, query: &Query, json: bool) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
+    fn explain(
+        &self,
+        asker: &Asker,
+        query: &Query,
+        parameters: &[u32],
+        arguments: &[Argument],
+        json: bool,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
     /// A text that could not be read as a statement, for the owner's record.
     fn unread(&self, role: &str, refusal: &Refusal) -> impl Future<Output = ()> + Send {
         let _ = (role, refusal);

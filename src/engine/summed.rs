@@ -2,6 +2,7 @@
 
 use super::lane::aside;
 use super::{Engine, internal};
+use crate::analyze::Effort;
 use crate::error::Error;
 use crate::policy::{Policy, Reuse, RoleReuse};
 use crate::release::{Coarser, coarser};
@@ -41,7 +42,8 @@ impl Engine {
 
     /// The release's groups as sums of a finer answer that the role holds: of several the one with the least error. `None` where none serves: where a wanted error is not
     /// met, or, where none is wanted, if the answer was asked at less epsilon than this session wishes to spend or the error is [`WORSE_MAX`] times that of a bought one.
-    pub(super) async fn summed(&self, asker: &Asker, plan: &Plan, release: usize) -> Result<Option<(Coarser, FromFiner)>, Error> {
+    /// `effort`: the statement's.
+    pub(super) async fn summed(&self, asker: &Asker, plan: &Plan, release: usize, effort: &Effort) -> Result<Option<(Coarser, FromFiner)>, Error> {
         let shape = &plan.releases()[release];
         let Some(family) = shape.family().filter(|_| self.reuse(asker) == Reuse::On) else { return Ok(None) };
         let relatives = self.ledger.relatives(&asker.role, family.digest).await.map_err(|e| internal("ledger", &e))?;
@@ -51,7 +53,7 @@ impl Engine {
             made.worse <= most * (1.0 + SLACK) && (is_wanted || made.epsilon >= family.epsilon * (1.0 - SLACK))
         };
         let best = aside(|| {
-            let made = relatives.iter().filter_map(|stored| coarser(shape, stored)).filter(serves);
+            let made = relatives.iter().filter_map(|stored| coarser(shape, stored, effort)).filter(serves);
             made.min_by(|a, b| a.worse.total_cmp(&b.worse))
         });
         Ok(best.map(|made| {

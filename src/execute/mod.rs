@@ -1,5 +1,6 @@
 //! Stage 5: Plan + Charge → [`Sealed`] rows, in one read-only snapshot with pinned settings and a timeout.
 
+mod list;
 mod pool;
 mod sealed;
 
@@ -13,6 +14,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
+use list::List;
 pub use pool::Backend;
 pub use sealed::Sealed;
 
@@ -23,7 +25,7 @@ use crate::rewrite::{Part, ReleasePlan};
 const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
      SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
      SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
-     SET LOCAL statement_timeout = '10s'; SET LOCAL plan_cache_mode = force_generic_plan";
+     SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = '10s'; SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// For what reads no table of a plan: to begin and to end. The server's own limits are shorter; this one holds where it hangs, or the network is gone.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -268,7 +270,9 @@ async fn rows(client: &tokio_postgres::Client, sql: &str, constants: &[Vec<Optio
         }
         return Ok(rows);
     }
-    let parameters: Vec<(&(dyn ToSql + Sync), Type)> = constants.iter().map(|values| (values as &(dyn ToSql + Sync), Type::TEXT_ARRAY)).collect();
+    let lists: Vec<List> = constants.iter().map(|values| List(values)).collect();
+    let types = (1..=lists.len()).map(|number| list::type_of(sql, number));
+    let parameters: Vec<(&(dyn ToSql + Sync), Type)> = lists.iter().map(|list| list as &(dyn ToSql + Sync)).zip(types).collect();
     for row in client.query_typed(sql, &parameters).await? {
         rows.push((0..row.len()).map(|i| row.try_get(i)).collect::<Result<_, _>>()?);
     }

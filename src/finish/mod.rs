@@ -10,6 +10,7 @@ pub use uncertainty::{Spread, quantile_95, spread};
 
 use crate::catalog::Type;
 use crate::policy::ViewKind;
+use crate::postgres::array_text;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
 use crate::resolve::{Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias};
@@ -195,37 +196,18 @@ fn part_types(release: &ReleasePlan) -> Vec<Type> {
         Subject::Distinct { values: _, per_unit_max: _, degree } => {
             std::iter::once(Type::Int8).chain(std::iter::repeat_n(Type::Numeric(None), degree.width() - 1)).collect::<Vec<_>>()
         }
-        Subject::Value { value, candidates: _ } => vec![value.data_type.clone(); part.question.width()],
+        // The last candidate of a numeric(3,2) is 10, which its type does not hold.
+        Subject::Value { value, candidates: _ } => vec![value.data_type.without_digits(); part.question.width()],
     };
     release.parts().iter().flat_map(columns).collect()
 }
 
 /// A typed array constant.
 fn array<'t>(values: impl Iterator<Item = Option<&'t str>>, data_type: &Type) -> ast::Expr {
-    let mut text = String::from("{");
-    for (at, value) in values.enumerate() {
-        if at > 0 {
-            text.push(',');
-        }
-        match value {
-            None => text.push_str("NULL"),
-            Some(value) => {
-                text.push('"');
-                for c in value.chars() {
-                    if matches!(c, '"' | '\\') {
-                        text.push('\\');
-                    }
-                    text.push(c);
-                }
-                text.push('"');
-            }
-        }
-    }
-    text.push('}');
     let element = sql::data_type(data_type);
     ast::Expr::Cast {
         kind: ast::CastKind::Cast,
-        expr: Box::new(sql::text(&text)),
+        expr: Box::new(sql::text(&array_text(values))),
         data_type: ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(element), None)),
         format: None,
     }

@@ -105,3 +105,19 @@ fn grows(before: &Cap, after: &Cap) -> bool {
     let (before, after) = (parts(before), parts(after));
     before != after && before.iter().zip(&after).all(|(before, after)| before <= after)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::{Accounting, Fixed};
+
+    #[test]
+    fn a_grant_takes_nothing_away() {
+        let cap = |epsilon: f64, delta: f64| {
+            Cap::new(Fixed::round_down(epsilon), Fixed::round_down(delta), Fixed::round_down(0.005), Accounting::Gdp).unwrap()
+        };
+        let before = cap(1.0, 1e-6);
+        assert!(grows(&before, &cap(2.0, 1e-6)) && grows(&before, &cap(2.0, 2e-6)));
+        assert!(!grows(&before, &before) && !grows(&before, &cap(2.0, 1e-7)) && !grows(&before, &cap(0.5, 1e-6)));
+    }
+}

@@ -160,6 +160,14 @@ mod tests {
     }
 
     #[test]
+    fn shares_and_the_day_of_renewal_are_told() {
+        let fixed = Fixed::round_up;
+        assert_eq!(shares(fixed(0.1), fixed(0.5), fixed(1.0)), "10 % and 50 % of the budget");
+        let renewed = Balance { renews_at: Some(1_793_491_200_000_000), ..balance(Accounting::Pure, laplace(1.0)) };
+        assert_eq!(exhausted(&laplace(0.1), &renewed).hint.as_deref(), Some("The budget is renewed on 2026-11-01 (UTC)."));
+    }
+
+    #[test]
     fn delta_comes_first_and_pure_refuses_gaussians() {
         let keyed = Loss { delta: Fixed::round_up(1e-8), ..laplace(0.1) };
         let refused = exhausted(&keyed, &balance(Accounting::Gdp, Loss::ZERO));

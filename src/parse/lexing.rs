@@ -88,6 +88,15 @@ mod tests {
     }
 
     #[test]
+    fn signs_are_printed_apart() {
+        for (written, printed) in [("- -1", "-(-1)"), ("+ ~ race", "+(~race)"), ("- + - x", "-(+(-x))"), ("NOT NOT a", "NOT NOT a"), ("-1", "-1")] {
+            let statements = parse(&format!("SELECT {written}")).unwrap();
+            let [crate::parse::Statement::Query(query)] = statements.as_slice() else { panic!("{written}") };
+            assert_eq!(query.to_sql(), format!("SELECT {printed}"));
+        }
+    }
+
+    #[test]
     fn a_long_run_of_signs_is_read_once() {
         let sums = format!("SELECT 1 -{} 1", "+".repeat(1_000_000));
         let comments = format!("SELECT 1{} 1", "+/**********/".repeat(49_000));

@@ -35,6 +35,14 @@ impl ast::VisitorMut for Spelling {
         {
             *data_type = plain;
         }
+        // Printed side by side, two signs are one operator or a comment.
+        if let ast::Expr::UnaryOp { op, expr: operand } = expr
+            && ![ast::UnaryOperator::Not, SYMMETRIC].contains(op)
+            && matches!(**operand, ast::Expr::UnaryOp { .. })
+        {
+            let inner = std::mem::replace(operand.as_mut(), ast::Expr::Value(ast::Value::Null.into()));
+            **operand = ast::Expr::Nested(Box::new(inner));
+        }
         if let ast::Expr::Between { expr: subject, negated, low, high } = expr
             && let Some(both) = either_way(subject, low, high)
         {

@@ -32,26 +32,39 @@ impl Values {
         self.0.is_empty()
     }
 
-    /// `SELECT CAST(value AS type), …`: reads no table. `parameters` are as many type OIDs as there are values.
+    /// `VALUES (CAST(value AS type), …)`: reads no table, and is one row, since PostgreSQL refuses there what EXECUTE refuses: functions that return sets, aggregates
+    /// and windows. `parameters` are as many type OIDs as there are values.
     ///
     /// # Errors
     /// 0A000 for a type that parameters cannot have, and where the query does not survive printing.
     pub fn query(&self, parameters: &[u32]) -> Result<Query, Refusal> {
         let cast = |(value, oid): (&ast::Expr, &u32)| {
             let value = ast::Expr::Nested(Box::new(value.clone()));
-            Ok(ast::SelectItem::UnnamedExpr(match parameter_type(*oid)? {
+            Ok(match parameter_type(*oid)? {
                 Some(data_type) => ast::Expr::Cast { kind: ast::CastKind::Cast, expr: Box::new(value), data_type, format: None },
                 None => value,
-            }))
+            })
         };
-        let columns = self.0.iter().zip(parameters).map(cast).collect::<Result<Vec<_>, Refusal>>()?;
-        let empty = || Refusal::new(sqlstate::INTERNAL_ERROR, "an empty SELECT could not be made");
-        let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql("SELECT NULL").map_err(|_| empty())?;
-        let mut query = parser.parse_query().map_err(|_| empty())?;
-        let ast::SetExpr::Select(select) = &mut *query.body else { return Err(empty()) };
-        select.projection = columns;
-        super::with_room(|| Query::new(query))
+        row(self.0.iter().zip(parameters).map(cast).collect::<Result<_, Refusal>>()?)
     }
+
+    /// `VALUES ($1, …)`: its columns are of the parameters' types.
+    ///
+    /// # Errors
+    /// 0A000 where the query does not survive printing.
+    pub fn places(count: usize) -> Result<Query, Refusal> {
+        row((1..=count).map(|at| ast::Expr::Value(ast::Value::Placeholder(format!("${at}")).into())).collect())
+    }
+}
+
+fn row(columns: Vec<ast::Expr>) -> Result<Query, Refusal> {
+    let empty = || Refusal::new(sqlstate::INTERNAL_ERROR, "an empty row could not be made");
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql("VALUES (NULL)").map_err(|_| empty())?;
+    let mut query = parser.parse_query().map_err(|_| empty())?;
+    let ast::SetExpr::Values(values) = &mut *query.body else { return Err(empty()) };
+    let Some(first) = values.rows.first_mut() else { return Err(empty()) };
+    first.content = columns;
+    super::with_room(|| Query::new(query))
 }
 
 struct Finder;

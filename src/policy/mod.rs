@@ -17,6 +17,7 @@ pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
+pub use scalar::numeric_holds;
 pub use search::{Finding, ROWS_MAX, Search, Sought};
 pub use secret::Secret;
 pub use version::digest;

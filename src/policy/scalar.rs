@@ -19,7 +19,7 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
         Type::Int8 => integer(text, i64::MIN, i64::MAX),
         Type::Numeric(limit) => numeric(text, *limit),
         Type::Float4 => float(text, f64::from(f32::MAX)),
-        Type::Float8 => float(text, f64::MAX),
+        Type::Float8 => float(text, FLOAT8_MAX),
         Type::Text => string(text, None),
         Type::Varchar(length) => string(text, *length),
         Type::Uuid => uuid(text).map(Scalar::Text).ok_or_else(|| "a UUID of 32 hexadecimal digits".to_owned()),
@@ -96,25 +96,41 @@ fn integer(text: &str, min: i64, max: i64) -> Result<Scalar, String> {
 /// The widest decimal a policy may write; PostgreSQL's own limit is far above.
 const DIGITS_MAX: usize = 400;
 
+/// Most decimals of a numeric: those that a row's keeps where it is computed with.
+const DECIMALS_MAX: usize = 60;
+
+/// The widest float8 that a policy may write: where computations over rows are held, so that no product of theirs leaves the type at either end.
+const FLOAT8_MAX: f64 = 1e100;
+
 fn numeric(text: &str, limit: Option<(u16, i16)>) -> Result<Scalar, String> {
     let plain = decimal(text).ok_or_else(|| "a finite decimal number, such as 12.5".to_owned())?;
-    if let Some((precision, scale)) = limit {
-        let unsigned = plain.trim_start_matches('-');
-        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-        let whole = if whole == "0" { 0 } else { whole.len() };
-        let room = i32::from(precision) - i32::from(scale);
-        if i32::try_from(whole).unwrap_or(i32::MAX) > room.max(0) || i32::try_from(fraction.len()).unwrap_or(i32::MAX) > i32::from(scale.max(0)) {
-            return Err(format!("a number that fits numeric({precision},{scale})"));
-        }
+    if plain.split_once('.').is_some_and(|(_, fraction)| fraction.len() > DECIMALS_MAX) {
+        return Err(format!("a number of at most {DECIMALS_MAX} decimals"));
     }
-    Ok(Scalar::Decimal(plain))
+    match limit {
+        Some((precision, scale)) if !numeric_holds(precision, scale, &plain) => Err(format!("a number that fits numeric({precision},{scale})")),
+        Some(_) | None => Ok(Scalar::Decimal(plain)),
+    }
+}
+
+/// Whether a numeric of this precision and scale is the decimal itself. PostgreSQL would round one that has digits past the scale, which may be negative.
+pub fn numeric_holds(precision: u16, scale: i16, decimal: &str) -> bool {
+    let unsigned = decimal.trim_start_matches('-');
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    let zeros = |digits: &str, wanted: i32| digits.bytes().take_while(|b| *b == b'0').count() as i32 >= wanted;
+    let reversed: String = whole.chars().rev().collect();
+    let (precision, scale) = (i32::from(precision), i32::from(scale));
+    let room = precision - scale;
+    let fits = whole.len() as i32 <= room.max(0) && (fraction.is_empty() || zeros(fraction, -room));
+    fits && fraction.len() as i32 <= scale.max(0) && (whole.is_empty() || zeros(&reversed, -scale))
 }
 
 fn float(text: &str, max: f64) -> Result<Scalar, String> {
     let plain = decimal(text).ok_or_else(|| "a finite number, such as 12.5".to_owned())?;
     match plain.parse::<f64>() {
         Ok(x) if x.abs() <= max => Ok(Scalar::Decimal(plain)),
-        _ => Err("a finite number within the type's range".to_owned()),
+        _ => Err(format!("a number of magnitude {max:e} at most")),
     }
 }
 
@@ -195,6 +211,29 @@ mod tests {
 
     fn number(text: &str) -> Option<String> {
         decimal(text)
+    }
+
+    #[test]
+    fn a_numeric_holds_what_postgresql_would_not_round() {
+        for (precision, scale, held, other) in [
+            (5, 2, "999.99 0 -0.01 100", "1000 0.001 -1000"),
+            (6, -2, "100 99999900 0 -1200", "150 256 0.5 100000000 1"),
+            (3, 5, "0.00999 -0.00001 0", "0.01 0.5 1 0.000001"),
+            (3, 0, "999", "1000 0.5"),
+        ] {
+            for text in held.split(' ') {
+                assert!(numeric_holds(precision, scale, text), "{text} in numeric({precision},{scale})");
+            }
+            for text in other.split(' ') {
+                assert!(!numeric_holds(precision, scale, text), "{text} in numeric({precision},{scale})");
+            }
+        }
+    }
+
+    #[test]
+    fn float8s_lie_where_computations_are_held() {
+        assert_eq!(parse(&Type::Float8, "1e100"), Ok(Scalar::Decimal(format!("1{}", "0".repeat(100)))));
+        assert_eq!(parse(&Type::Float8, "1.1e100"), Err("a number of magnitude 1e100 at most".to_owned()));
     }
 
     #[test]

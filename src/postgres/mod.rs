@@ -5,6 +5,7 @@
 //! pipe closes (stop, drop, panic, SIGKILL of this process), it stops the server and removes the directory. `PR_SET_PDEATHSIG` was not used: it
 //! fires when the *thread* that spawned dies, and it removes no directory.
 
+mod array;
 mod binaries;
 mod connect;
 mod directory;
@@ -16,6 +17,7 @@ mod shares;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use array::array_text;
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
 pub use shares::Shares;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decode::{self, Rational};
 use super::{Key, ReleasedTable, cells};
-use crate::analyze::KeyRule;
+use crate::analyze::{Effort, KeyRule};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
@@ -73,7 +73,12 @@ pub struct Coarser {
     pub summed: usize,
 }
 
-/// The release's groups out of a stored answer of its family; `None` where they are not exactly sums of its groups.
+/// Bytes of a stored answer that are read in one step.
+const BYTES_READ: usize = 8;
+/// Values that are compared in one step.
+const VALUES_COMPARED: usize = 8;
+
+/// The release's groups out of a stored answer of its family; `None` where they are not exactly sums of its groups, or where to tell takes more than what is left of `effort`.
 ///
 /// # Guarantee
 /// A function of the stored, released answer and of public facts: as private as that is.
@@ -81,7 +86,8 @@ pub struct Coarser {
 /// But for noise, and for what clips cut off units with more rows than the policy's bound, the sums are those that the release would be made of. Every row of the release
 /// is in one group of the finer answer: it meets the finer one's conditions, which are the release's own too, and each of its key values is listed there ([`is_covered`]).
 /// Every row of a group that is picked is in the release: it meets the release's other conditions, which are told by the group's keys, and its own keys are listed.
-pub fn coarser(release: &ReleasePlan, stored: &[u8]) -> Option<Coarser> {
+pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &Effort) -> Option<Coarser> {
+    effort.take((stored.len() / BYTES_READ) as u64)?;
     let table: ReleasedTable = serde_json::from_slice(stored).ok()?;
     let (grain, drawn, family) = (table.grain.as_ref()?, table.drawn.as_ref()?, release.family()?);
     // What noise alone may make of a flag is decided by the noise that the plan has.
@@ -90,7 +96,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8]) -> Option<Coarser> {
     if has_flags || !release.parts().is_empty() || !is_whole {
         return None;
     }
-    let view = View::new(grain, family, release)?;
+    let view = View::new(grain, family, release, effort)?;
     let totals: Vec<&Total> =
         family.coordinates.iter().map(|name| grain.totals.iter().find(|total| Some(&total.name) == name.as_ref())).collect::<Option<_>>()?;
     let members = view.members(&table.keys)?;
@@ -143,10 +149,13 @@ struct View<'a> {
     keys: Vec<Told<'a>>,
     /// What the release asks of rows and the finer answer did not, each with the keys that tell it.
     picks: Vec<(&'a Expr, Vec<(ColumnId, usize)>)>,
+    /// Of each key of the finer answer: its values by how they are printed.
+    values: Vec<HashMap<&'a Option<String>, &'a Option<Scalar>>>,
+    effort: &'a Effort,
 }
 
 impl<'a> View<'a> {
-    fn new(grain: &'a Grain, family: &'a Family, release: &'a ReleasePlan) -> Option<Self> {
+    fn new(grain: &'a Grain, family: &'a Family, release: &'a ReleasePlan, effort: &'a Effort) -> Option<Self> {
         if !grain.conditions.iter().all(|known| family.conditions.iter().any(|c| c.digest == *known)) {
             return None;
         }
@@ -158,7 +167,9 @@ impl<'a> View<'a> {
             None => is_printed_once(&grouping.expr.data_type).then_some(&grouping.expr).and_then(told).map(|(expr, by)| Told::Of(expr, by)),
         };
         let keys = family.keys.iter().map(key).collect::<Option<_>>()?;
-        let view = Self { grain, release, keys, picks };
+        // Of values that are printed alike the first stands.
+        let values = grain.keys.iter().map(|key| key.values.iter().rev().map(|(printed, value)| (printed, value)).collect()).collect();
+        let view = Self { grain, release, keys, picks, values, effort };
         (0..grain.keys.len()).all(|at| view.is_covered(at)).then_some(view)
     }
 
@@ -166,9 +177,11 @@ impl<'a> View<'a> {
     /// what it does not list, and lists nothing that the finer one does not), or a condition names the values.
     fn is_covered(&self, key: usize) -> bool {
         let is_same = self.keys.iter().any(|told| matches!(told, Told::Same(at) if *at == key));
-        let listed = |value: &Scalar| self.grain.keys[key].values.iter().any(|(_, known)| known.as_ref() == Some(value));
+        let known = &self.grain.keys[key].values;
+        let listed = |value: &Scalar| known.iter().any(|(_, known)| known.as_ref() == Some(value));
+        let compares = |values: &[&Scalar]| self.effort.take((values.len().saturating_mul(known.len()) / VALUES_COMPARED) as u64).is_some();
         let is_named = |(expr, by): &(&Expr, Vec<(ColumnId, usize)>)| match by.as_slice() {
-            [(id, at)] if *at == key => named_values(expr, *id).is_some_and(|values| values.into_iter().all(listed)),
+            [(id, at)] if *at == key => named_values(expr, *id).is_some_and(|values| compares(&values) && values.into_iter().all(listed)),
             _ => false,
         };
         self.grain.keys[key].is_whole || is_same || self.picks.iter().any(is_named)
@@ -183,7 +196,9 @@ impl<'a> View<'a> {
             sets => sets.iter().enumerate().map(|(number, set)| (vec![Some(number.to_string())], set.clone())).collect(),
         };
         for (start, set) in sets {
-            for (row, finer) in self.rows_for(&set, keys)? {
+            let rows = self.rows_for(&set, keys)?;
+            self.effort.spend(rows.len(), self.evaluated(&set))?;
+            for (row, finer) in rows {
                 if let Some(key) = self.key(&start, &set, finer)? {
                     members.entry(key).or_default().push(row);
                 }
@@ -192,6 +207,15 @@ impl<'a> View<'a> {
         let groups = wanted.into_iter().map(|cell| members.remove(&cell).map(|rows| (cell, rows))).collect::<Option<Vec<_>>>()?;
         // A finer group without a place here would be rows that the release does not count.
         members.is_empty().then_some(groups)
+    }
+
+    /// What is evaluated for each finer group.
+    fn evaluated(&self, set: &[usize]) -> impl Iterator<Item = &'a Expr> {
+        let made = |at: &usize| match &self.keys[*at] {
+            Told::Same(_) => None,
+            Told::Of(expr, _) => Some(*expr),
+        };
+        self.picks.iter().map(|(condition, _)| *condition).chain(set.iter().filter_map(made))
     }
 
     /// The groups of the finer answer's grouping set that tells all that is asked in the fewest groups.
@@ -232,7 +256,7 @@ impl<'a> View<'a> {
     }
 
     fn scalar(&self, key: usize, text: &Option<String>) -> Option<Option<Scalar>> {
-        self.grain.keys[key].values.iter().find(|(printed, _)| printed == text).map(|(_, value)| value.clone())
+        self.values[key].get(text).map(|value| (*value).clone())
     }
 }
 

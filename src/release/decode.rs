@@ -100,7 +100,8 @@ fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
 
 /// Decimals that leave so many digits of a noise's standard deviation.
 fn below_noise(digits: f64, deviation: f64) -> u32 {
-    (digits - deviation.max(1e-12).log10().floor()).clamp(0.0, 18.0) as u32
+    let deviation = if deviation > 0.0 { deviation } else { 1e-12 };
+    (digits - deviation.log10().floor()).clamp(0.0, 320.0) as u32
 }
 
 /// A fraction; the denominator is positive.

@@ -250,9 +250,11 @@ fn is_listed(release: &ReleasePlan, key: &Key) -> bool {
     set_of(release, key).iter().all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
 }
 
-/// A coordinate's exact integer on its refined lattice; saturates far outside anything a table can hold, so that no value can stop a release.
+/// A coordinate's exact integer on its refined lattice; saturates far outside anything a table can hold, so that no value can stop a release. Sums are integers by
+/// their type: were one not, its whole part alone would count.
 fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
     let Some(text) = text else { return 0 };
+    let text = text.split_once('.').map_or(text, |(whole, _)| whole);
     let value: i128 = text.parse().unwrap_or(if text.starts_with('-') { i128::MIN / 4 } else { i128::MAX / 4 });
     if is_refined {
         return value;
@@ -364,7 +366,8 @@ mod tests {
     fn groups_are_ordered_by_set_and_value() {
         let listed = KeyRule::Domain(["b", "a"].map(|text| Some(Scalar::Text(text.to_owned()))).into());
         let keys = [(Type::Text, listed), (Type::Float8, KeyRule::Threshold)];
-        let wanted = ["0 b -2.5", "0 b NULL", "0 a 2", "0 a 10", "0 a Infinity", "0 a NaN", "0 a NULL", "1 NULL -1", "2 b NULL", "10 a NULL"];
+        let wanted =
+            ["0 b -2.5", "0 b -0.5", "0 b NULL", "0 a 2", "0 a 10", "0 a Infinity", "0 a NaN", "0 a NULL", "1 NULL -1", "2 b NULL", "10 a NULL"];
         let mut groups: Vec<Vec<&str>> = wanted.iter().map(|key| key.split(' ').collect()).collect();
         for _ in 0..groups.len() {
             groups.rotate_left(1);

@@ -262,6 +262,18 @@ mod tests {
         all
     }
 
+    /// No row tells the candidates apart: each of them is drawn, but with probability 6 (5/6)^300.
+    #[test]
+    fn every_candidate_of_a_run_is_drawn() {
+        let (weights, listed) = (BTreeMap::from([(2, 1u128)]), listed(6));
+        let draw = Exponential { eta: 1, width: BigUint::from(1_000_000u32) };
+        let target = Target::Fraction(500_000);
+        let choice = Choice { weights: &weights, candidates: &listed, target: &target, draw: &draw, weight_max: 1, row_weight: 1 };
+        let mut sampler = crate::mechanism::OsRandomness::new();
+        let drawn: std::collections::BTreeSet<String> = (0..300).map(|_| choice.draw(&mut sampler).unwrap()).collect();
+        assert_eq!(drawn.len(), 6, "{drawn:?}");
+    }
+
     /// Over random weights and random units: no two candidates' penalties move apart by more than the spread times the unit's weight, and for every target some
     /// unit comes so near that half of it would be too little (but for the very ends of all ranks).
     #[test]

@@ -5,8 +5,10 @@
 mod calendar;
 mod number;
 mod text;
+mod weight;
 
 pub use number::float_text;
+pub use weight::weight;
 
 use std::cmp::Ordering;
 
@@ -304,6 +306,24 @@ mod tests {
 
     fn days(text: &str) -> i32 {
         crate::resolve::literal::date(text).unwrap()
+    }
+
+    #[test]
+    fn long_texts_are_neither_compared_nor_made() {
+        let long = |unit: &str, times| text(&unit.repeat(times));
+        for (function, arguments) in [
+            (F::Like, vec![long("a", 1000), text(&format!("%{}b%", "a".repeat(500)))]),
+            (F::Trim, vec![long("b", 1000), long("é", 500)]),
+            (F::Replace, vec![long("a", 1000), text("a"), long("b", 1000)]),
+            (F::Repeat, vec![long("a", 1000), Scalar::Int(100)]),
+            (F::Concat, vec![long("a", 600); 2]),
+            (F::Concatenate, vec![long("a", 600); 2]),
+            (F::Formatted, vec![Scalar::Date(0), long("YYYY", 16)]),
+        ] {
+            assert_eq!(of(function, &arguments, Type::Text), Err(NotEvaluable), "{function:?}");
+        }
+        assert_eq!(of(F::Like, &[long("a", 100), text("%aab%")], Type::Bool), Ok(Some(Scalar::Bool(false))));
+        assert_eq!(of(F::Replace, &[long("ab", 500), text("ab"), text("cd")], Type::Text), Ok(Some(long("cd", 500))));
     }
 
     #[test]

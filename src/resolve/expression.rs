@@ -9,13 +9,13 @@ mod types;
 mod zone;
 
 pub use call::plain_arguments;
-pub use pattern::regex_states;
+pub use pattern::{regex_arcs, regex_reach};
 pub use types::{construct, type_of};
 
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
 use super::catalogue::Function;
-use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_abroad};
+use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_under};
 use super::middle::constant_number;
 use super::scope::{Scope, name_of};
 use super::tree::{ColumnInfo, ConstantId, Expr, Node};
@@ -31,6 +31,8 @@ pub struct Constants {
     pub role: String,
     /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on the zone is refused.
     pub is_utc: bool,
+    /// Each number of an interval has a sign of its own, as the session's IntervalStyle is not sql_standard. Under that, what one sign before all may mean is refused.
+    pub signs_each: bool,
     /// Dates, intervals and floats are printed as where private rows are read. Under other settings their text is refused.
     pub prints_plainly: bool,
 }
@@ -162,10 +164,15 @@ impl Expressions<'_> {
         Ok(Expr::column(id, self.columns[id.0 as usize].data_type.clone()))
     }
 
-    /// A constant as written; a text without a type, of a session that is not in UTC, stays marked as such.
+    /// A constant as written; a text without a type stays marked by how the session reads it.
     fn literal(&self, value: &ast::Value) -> Result<Expr, Refusal> {
         let written = literal(value)?;
-        Ok(if is_unknown(&written.data_type) && !self.constants.is_utc { Expr { data_type: unknown_abroad(), ..written } } else { written })
+        Ok(if is_unknown(&written.data_type) { Expr { data_type: self.unknown(), ..written } } else { written })
+    }
+
+    /// The type of a text that has none yet, in this session.
+    fn unknown(&self) -> Type {
+        unknown_under(self.constants.is_utc, self.constants.signs_each)
     }
 
     fn constant(&self, id: ConstantId) -> Result<Expr, Refusal> {

@@ -42,6 +42,9 @@ const TYPES: &str = "
     int4range int8range numrange tsrange tstzrange daterange
     int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange";
 
+/// Types with a name of one word of the grammar, whose constants may depend on the session's settings and on nothing else.
+const WORDS: &str = "date time timestamp timestamptz timetz interval numeric bytea json jsonb xml";
+
 fn lists(words: &str, name: &str) -> bool {
     words.split_whitespace().any(|word| word == name)
 }
@@ -58,6 +61,11 @@ fn built_in(names: &[String]) -> Option<&str> {
 /// Whether an expression may call it.
 pub fn is_function(names: &[String]) -> bool {
     built_in(names).is_some_and(|name| lists(FUNCTIONS, name) || lists(ROWS, name))
+}
+
+/// Whether a function of this name, or a cast to the type of this name, reads nothing but its argument.
+pub fn is_harmless(name: &str) -> bool {
+    [FUNCTIONS, ROWS, TYPES, WORDS].into_iter().any(|words| lists(words, name))
 }
 
 /// Whether it may stand in FROM.

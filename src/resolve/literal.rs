@@ -24,9 +24,20 @@ pub fn unknown() -> Type {
     Type::Other { oid: 705, name: "unknown".to_owned() }
 }
 
-/// The same in a session whose TimeZone is not UTC: read as a timestamptz, it must name its zone.
-pub fn unknown_abroad() -> Type {
-    Type::Other { oid: 705, name: "unknown outside UTC".to_owned() }
+/// Marks of a text in a session whose TimeZone is not UTC: read as a timestamptz, it must name its zone; and in one whose IntervalStyle is sql_standard: read as an
+/// interval, it must sign each number.
+const OUTSIDE_UTC: &str = " outside UTC";
+const SQL_STANDARD: &str = " under sql_standard";
+
+/// The same in a session of these settings.
+pub fn unknown_under(is_utc: bool, signs_each: bool) -> Type {
+    let marks = [if is_utc { "" } else { OUTSIDE_UTC }, if signs_each { "" } else { SQL_STANDARD }];
+    Type::Other { oid: 705, name: format!("unknown{}", marks.concat()) }
+}
+
+/// A text with this mark.
+fn is_marked(data_type: &Type, mark: &str) -> bool {
+    matches!(data_type, Type::Other { oid: 705, name } if name.contains(mark))
 }
 
 pub fn is_unknown(data_type: &Type) -> bool {
@@ -96,7 +107,20 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             }
             Ok(Scalar::Int(value))
         }
-        Type::Numeric(_) | Type::Float4 | Type::Float8 => Ok(Scalar::Decimal(plain_decimal(text).map_err(|_| invalid())?)),
+        Type::Numeric(_) | Type::Float4 | Type::Float8 => {
+            let plain = plain_decimal(text).map_err(|_| invalid())?;
+            let is_zero = plain.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
+            let held = |magnitude: f64| is_zero || (magnitude > 0.0 && magnitude.is_finite());
+            let is_held = match to {
+                Type::Float4 => plain.parse::<f32>().is_ok_and(|value| held(f64::from(value.abs()))),
+                Type::Float8 => plain.parse::<f64>().is_ok_and(|value| held(value.abs())),
+                _ => true,
+            };
+            if !is_held {
+                return Err(Refusal::new("22003", format!("\"{text}\" is out of range for type {}", type_name(to))));
+            }
+            Ok(Scalar::Decimal(plain))
+        }
         Type::Bool => match text.trim().to_ascii_lowercase().as_str() {
             "t" | "true" | "y" | "yes" | "on" | "1" => Ok(Scalar::Bool(true)),
             "f" | "false" | "n" | "no" | "off" | "0" => Ok(Scalar::Bool(false)),
@@ -105,7 +129,7 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
         Type::Date => instant::date_of(text).map(Scalar::Date).ok_or_else(|| not_iso("date", text)),
         Type::Timestamp => instant::local(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
         Type::Timestamptz => instant::in_utc(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp with time zone", text)),
-        Type::Interval => interval(text, None).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT)),
+        Type::Interval => interval_of(text, None, true),
         Type::Time => instant::time_of(text).map(Scalar::Text).ok_or_else(|| not_iso("time", text)),
         Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
         Type::Enum(made) => {
@@ -114,6 +138,18 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
         }
         Type::Char(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
     }
+}
+
+/// An interval, with a trailing field or without, in a session that lets each number have a sign of its own, or not.
+///
+/// # Errors
+/// 0A000 where it is not read, or where the first sign stands for all numbers: what that means of two numbers of one part is not the same in every version.
+pub fn interval_of(text: &str, field: Option<&str>, signs_each: bool) -> Result<Scalar, Refusal> {
+    if !signs_each && interval::signs_all(text) {
+        return Err(Refusal::unsupported("an interval constant with one sign before several numbers under IntervalStyle sql_standard")
+            .hint("Write the sign of each number, or send SET IntervalStyle = 'postgres' first."));
+    }
+    interval(text, field).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT))
 }
 
 fn not_iso(name: &str, text: &str) -> Refusal {
@@ -141,6 +177,11 @@ pub fn integer_range(data_type: &Type) -> Option<(i64, i64)> {
         Type::Time | Type::Enum(_) => None,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Other { .. } => None,
     }
+}
+
+/// Whether an instant, in microseconds from 2000-01-01, lies in the years 0001 to 9999.
+pub fn in_calendar(micros: i64) -> bool {
+    i32::try_from(micros.div_euclid(MICROS_PER_DAY)).is_ok_and(|day| (1..=9999).contains(&civil_from_days(day).0))
 }
 
 /// Days from 2000-01-01 of an ISO date of years 0001 to 9999.
@@ -240,12 +281,16 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
             // What is written is not rounded to the digits of what it stands beside.
             Node::Literal(Some(_)) if matches!(to, Type::Numeric(Some(_))) => coerce(expr, &Type::Numeric(None)),
             Node::Literal(Some(Scalar::Text(text)))
-                if *to == Type::Timestamptz && expr.data_type == unknown_abroad() && !instant::names_zone(&text) =>
+                if *to == Type::Timestamptz && is_marked(&expr.data_type, OUTSIDE_UTC) && !instant::names_zone(&text) =>
             {
                 Err(Refusal::unsupported("a timestamp with time zone without its zone in a session whose TimeZone is not UTC")
                     .hint("Write the zone, as in '2024-01-01 00:00:00+00', or send SET TimeZone = 'UTC' first."))
             }
-            Node::Literal(Some(Scalar::Text(text))) => Ok(Expr::literal(Some(parse(&text, to)?), to.clone())),
+            Node::Literal(Some(Scalar::Text(text))) => {
+                let signs_each = !is_marked(&expr.data_type, SQL_STANDARD);
+                let value = if *to == Type::Interval { interval_of(&text, None, signs_each)? } else { parse(&text, to)? };
+                Ok(Expr::literal(Some(value), to.clone()))
+            }
             Node::Literal(Some(_))
             | Node::Constant(_)
             | Node::Column(_)

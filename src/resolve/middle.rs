@@ -9,6 +9,7 @@ use super::Resolver;
 use super::aggregate::aggregate_name;
 use super::apart::Rows;
 use super::cut::is_distinct_rows;
+use super::harmless;
 use super::open::{empty_select, is_ordinal, plain_table};
 use super::outer::quoted;
 use super::query::{Definition, Environment, Recursion, item_expr};
@@ -131,14 +132,21 @@ impl Resolver<'_> {
             ast::SetExpr::Values(values) => return unlike_column(values).map(|at| vec![at]),
             _ => return None,
         };
-        if let [ast::TableWithJoins { relation: ast::TableFactor::Table { args: Some(_), .. }, joins }] = select.from.as_slice() {
-            return joins.is_empty().then(|| vec![0]);
+        if let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, args: Some(_), .. }, joins }] = select.from.as_slice() {
+            let is_series = joins.is_empty() && names_of(name).is_ok_and(|names| names.last().is_some_and(|name| name == "generate_series"));
+            let is_shown = matches!(
+                select.projection.as_slice(),
+                [ast::SelectItem::Wildcard(_)
+                    | ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(_))
+                    | ast::SelectItem::ExprWithAlias { expr: ast::Expr::Identifier(_), alias: _ }]
+            );
+            return (is_series && is_shown).then(|| vec![0]);
         }
         let [ast::TableWithJoins { relation: ast::TableFactor::Table { name, alias: None, .. }, joins }] = select.from.as_slice() else {
             return None;
         };
         let [name] = names_of(name).ok()?.try_into().ok()?;
-        if !joins.is_empty() {
+        if !joins.is_empty() || select.projection.iter().filter_map(item_expr).any(repeats_rows) {
             return None;
         }
         let Some(release) = release_number(&name) else {
@@ -347,10 +355,31 @@ fn own_definitions(query: &ast::Query) -> Vec<String> {
 fn unlike_column(values: &ast::Values) -> Option<usize> {
     let width = values.rows.first()?.content.len();
     (0..width).find(|at| {
-        let mut texts: Vec<String> = values.rows.iter().filter_map(|row| row.content.get(*at)).map(ToString::to_string).collect();
-        texts.sort_unstable();
-        texts.windows(2).all(|pair| pair[0] != pair[1])
+        let mut values: Vec<Option<(bool, &str)>> = values.rows.iter().map(|row| row.content.get(*at).and_then(told_apart)).collect();
+        values.sort_unstable();
+        // Beside a number a text is one too.
+        let is_one_kind = values.windows(2).all(|pair| pair[0].map(|(is_number, _)| is_number) == pair[1].map(|(is_number, _)| is_number));
+        is_one_kind && values.iter().all(Option::is_some) && values.windows(2).all(|pair| pair[0] != pair[1])
     })
+}
+
+/// A function that gives rows, in a SELECT list: each row stands there once for each of them.
+fn repeats_rows(expr: &ast::Expr) -> bool {
+    let gives_rows = |expr: &ast::Expr| match expr {
+        ast::Expr::Function(function) => names_of(&function.name).is_ok_and(|names| harmless::gives_rows(&names)),
+        _ => false,
+    };
+    ast::visit_expressions(expr, |expr| if gives_rows(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }).is_break()
+}
+
+/// Whether a constant is a number, and its text where unlike texts are unlike values: 1 and 1.0 are one value, and so are 'a' and 'A' in some collations.
+fn told_apart(expr: &ast::Expr) -> Option<(bool, &str)> {
+    let ast::Expr::Value(value) = expr else { return None };
+    match &value.value {
+        ast::Value::Number(text, _) if text.bytes().all(|byte| byte.is_ascii_digit()) => Some((true, text.trim_start_matches('0'))),
+        ast::Value::SingleQuotedString(text) => Some((false, text)),
+        _ => None,
+    }
 }
 
 /// The expressions of GROUP BY, ordinals and output names followed to the SELECT list.

@@ -9,6 +9,7 @@ pub mod catalogue;
 mod correlated;
 mod counted;
 mod cut;
+mod dotted;
 pub mod evaluate;
 mod expression;
 mod frame;
@@ -35,7 +36,8 @@ mod uncertainty;
 mod union;
 mod window;
 
-pub use expression::{Constants, regex_states};
+pub use dotted::check_dotted;
+pub use expression::{Constants, regex_arcs, regex_reach};
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
 pub use query::is_preview;

@@ -5,7 +5,8 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::guard::{Emitted, clamped, internal, keep_within, working};
 use super::operator::operands;
 use super::sql;
-use crate::analyze::interval::{DAYS, Interval, apply, date_part, of_type};
+use crate::analyze::interval::{DAYS, Interval, of_type};
+use crate::analyze::proof::{of_call, of_field};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
@@ -24,7 +25,7 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
         F::Elapsed => {
             let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
             let (a, Some(b)) = operands(in_calendar(emitted, arguments))? else { return Err(internal()) };
-            let range = apply(function, &[a.range, b.range], result);
+            let range = of_call(function, &[a.range, b.range], result);
             Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)), range) })
         }
         F::Age | F::AtZone => {
@@ -35,8 +36,12 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
             spans(function, emitted, result)
         }
         F::DateBin => {
-            let binned = called("date_bin", function, in_calendar(emitted, arguments), result)?;
-            Ok(keep_within(binned, of_type(result), result))
+            let emitted = in_calendar(emitted, arguments);
+            let [Emitted { range: step, .. }, Emitted { range: source, .. }, ..] = emitted[..] else { return Err(internal()) };
+            let binned = called("date_bin", function, emitted, result)?;
+            // The bin of an early day begins before the calendar does.
+            let range = Interval::new(source.lo - step.hi, source.hi).widened(1e-12);
+            Ok(keep_within(Emitted { range, ..binned }, of_type(result), result))
         }
         F::FromEpoch => {
             let (seconds, _) = operands(emitted)?;
@@ -48,7 +53,7 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
             let Some(Scalar::Interval { months, days, micros }) = arguments[1].as_literal() else { return Err(internal()) };
             let most = (REACH / interval_reach(*months, *days, *micros).max(1.0)).floor();
             let number = keep_within(number, Interval::new(-most, most), &Type::Float8);
-            let range = apply(function, &[number.range, interval.range], result);
+            let range = of_call(function, &[number.range, interval.range], result);
             let nodes = number.nodes + 2;
             Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(number.sql), B::Multiply, sql::nested(interval.sql)), range) })
         }
@@ -56,7 +61,7 @@ pub(super) fn calendar(function: Function, emitted: Vec<Emitted>, arguments: &[E
         F::DateDifference => {
             let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
             let (a, Some(b)) = operands(in_calendar(emitted, arguments))? else { return Err(internal()) };
-            let range = apply(function, &[a.range, b.range], result);
+            let range = of_call(function, &[a.range, b.range], result);
             Ok(Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)), range) })
         }
         _ => moved_by_days(function, emitted, result),
@@ -72,7 +77,7 @@ fn timed(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: 
     if moves && !b.range.within(Interval::new(-REACH * 4.0, REACH * 4.0)) {
         return Err(Refusal::unsupported("adding an interval whose length is not known to a time").hint(INTERVAL_HINT));
     }
-    let range = apply(function, &[a.range, b.range], result);
+    let range = of_call(function, &[a.range, b.range], result);
     let op = if matches!(function, F::AtTime | F::TimeLater) { B::Plus } else { B::Minus };
     let value = Emitted { nodes, ..Emitted::plain(sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)), range) };
     Ok(if function == F::AtTime { keep_within(value, of_type(result), result) } else { value })
@@ -83,7 +88,7 @@ fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emi
     use Function as F;
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
-    let range = apply(function, &ranges, result);
+    let range = of_call(function, &ranges, result);
     let reach = Interval::new(-REACH * 3.0, REACH * 3.0);
     if !ranges.iter().all(|r| r.within(reach)) || !range.within(Interval::new(-REACH * 6.0, REACH * 6.0)) {
         return Err(Refusal::unsupported("arithmetic on an interval whose length is not known").hint(
@@ -115,7 +120,7 @@ fn in_calendar(emitted: Vec<Emitted>, arguments: &[Expr]) -> Vec<Emitted> {
 fn called(name: &str, function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
-    let range = apply(function, &ranges, result);
+    let range = of_call(function, &ranges, result);
     Ok(Emitted { nodes, ..Emitted::plain(sql::call(name, emitted.into_iter().map(|e| e.sql).collect()), range) })
 }
 
@@ -127,8 +132,8 @@ fn field(function: Function, emitted: Vec<Emitted>, arguments: &[Expr], result: 
     let (Some(value), Some(written)) = (emitted.pop(), emitted.pop()) else { return Err(internal()) };
     let nodes = value.nodes + 2;
     let range = match function {
-        Function::DateTrunc => apply(function, &[value.range], result),
-        _ => date_part(name, value.range, &operand.data_type),
+        Function::DateTrunc => of_call(function, &[value.range], result),
+        _ => of_field(name, value.range, &operand.data_type),
     };
     let sql = match function {
         Function::Extract => sql::extract(name, value.sql).ok_or_else(internal)?,
@@ -161,7 +166,7 @@ fn moved_by_days(function: Function, emitted: Vec<Emitted>, result: &Type) -> Re
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 2;
     let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
     let op = if function == Function::DatePlusDays { B::Plus } else { B::Minus };
-    let range = apply(function, &[a.range, b.range], result);
+    let range = of_call(function, &[a.range, b.range], result);
     let sum = if function == Function::DatePlusDays {
         Interval::new(a.range.lo + b.range.lo, a.range.hi + b.range.hi)
     } else {

@@ -3,8 +3,8 @@
 use super::guard::{Emitted, flushed_above, flushed_to, is_float, keep_integer, keep_within, within_digits, working};
 use super::reading::read;
 use super::sql;
-use crate::analyze::cast_range;
-use crate::analyze::interval::{FLOAT_MAX, Interval, of_type};
+use crate::analyze::interval::{FLOAT_MAX, Interval, beyond_digits, of_type};
+use crate::analyze::proof::of_cast;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::literal::integer_range;
@@ -43,7 +43,7 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         return read(value, to);
     }
     let value = spelled(value, from, to)?;
-    let range = cast_range(value.range, from, to);
+    let range = of_cast(value.range, from, to);
     let plain =
         |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
     match to {
@@ -51,19 +51,19 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             // A float8 just below 2^63 rounds up to it: stay a little inside.
             let limit = if *to == Type::Int8 && is_float(from) { Interval::new(-9.2e18, 9.2e18) } else { of_type(to) };
             let kept = if integer_range(from).is_some() && value.range.within(limit) { value } else { keep_integer(value, limit, from) };
-            let range = cast_range(kept.range, from, to);
+            let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range.held(of_type(to))))
         }
         Type::Numeric(Some((precision, scale))) => {
             let whole = i32::from(*precision) - i32::from(*scale);
-            let limit = 10f64.powi(whole.min(30));
+            let limit = beyond_digits(whole.min(30));
             let inside = value.range.lo > 1.0 - limit && value.range.hi < limit - 1.0;
             let kept = if inside || integer_range(from).is_some_and(|_| value.range.lo > -limit && value.range.hi < limit) {
                 value
             } else {
                 within_digits(value, whole.min(30), i32::from(*scale), from)
             };
-            let range = cast_range(kept.range, from, to);
+            let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range))
         }
         Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from), range.held(working(to)))),
@@ -92,7 +92,7 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         // The last timestamp that is kept is the first of the year 10000, a day past the last date: what needs a date in the calendar clamps it again.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let kept = keep_within(value, of_type(from), from);
-            let range = cast_range(kept.range, from, to);
+            let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range))
         }
         Type::Bool => Ok(plain(value, range)),

@@ -1,11 +1,11 @@
-//! Values of middle queries in emitted SQL: parameters of the statement, one text array for each column, never printed into it.
+//! Values of middle queries in emitted SQL: parameters of the statement, one array for each column, never printed into it.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
 use super::expression::Cell;
-use super::guard::{Emitted, bound, is_float, keep_within};
+use super::guard::{Emitted, bound, is_float, keep_within, shortened};
 use super::sql;
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
@@ -14,10 +14,10 @@ use crate::resolve::{ConstantId, ConstantRows, Expr, Node};
 
 /// The one value of a middle query, kept where no operator can fail on it.
 pub(super) fn constant(id: ConstantId, data_type: &Type) -> Emitted {
-    let array = ast::Expr::Nested(Box::new(parameter(id)));
+    let array = ast::Expr::Nested(Box::new(parameter(id, data_type)));
     let first = ast::Subscript::Index { index: sql::number("1") };
     let first = ast::Expr::CompoundFieldAccess { root: Box::new(array), access_chain: vec![ast::AccessExpr::Subscript(first)] };
-    let value = Emitted { tiny: is_float(data_type), ..Emitted::plain(sql::cast(first, data_type), Interval::ALL) };
+    let value = Emitted { tiny: is_float(data_type), ..Emitted::plain(shortened(first, data_type), Interval::ALL) };
     if limited(data_type) { keep_within(value, of_type(data_type), data_type) } else { Emitted { range: of_type(data_type), ..value } }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn constant(id: ConstantId, data_type: &Type) -> Emitted {
 /// XX000 for anything but a constant.
 pub(super) fn array(list: &Expr) -> Result<ast::Expr, Refusal> {
     match &list.node {
-        Node::Constant(id) => Ok(cast_to_array(parameter(*id), &list.data_type)),
+        Node::Constant(id) => Ok(parameter(*id, &list.data_type)),
         Node::Cast(inner) => Ok(cast_to_array(array(inner)?, &list.data_type)),
         Node::Column(_) | Node::Literal(_) | Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => {
             Err(Refusal::new(sqlstate::INTERNAL_ERROR, "a list is no constant"))
@@ -41,7 +41,7 @@ pub(super) fn rows(rows: &ConstantRows, types: &[Type], alias: &str) -> (ast::Ta
     let columns = names.iter().map(|n| ast::TableAliasColumnDef { name: sql::ident(n), data_type: None }).collect();
     let from = ast::TableFactor::UNNEST {
         alias: Some(ast::TableAlias { explicit: true, name: sql::ident(alias), columns, at: None }),
-        array_exprs: rows.constants.iter().zip(types).map(|(id, data_type)| cast_to_array(parameter(*id), data_type)).collect(),
+        array_exprs: rows.constants.iter().zip(types).map(|(id, data_type)| parameter(*id, data_type)).collect(),
         with_offset: false,
         with_offset_alias: None,
         with_ordinality: false,
@@ -66,25 +66,58 @@ fn limited(data_type: &Type) -> bool {
     }
 }
 
-/// Renumbers the parameters of a statement, those `known` first from `$1`, others in order of appearance, and says which constants they all are.
-pub(super) fn numbered(query: &mut ast::Query, known: Vec<ConstantId>) -> Vec<ConstantId> {
-    let mut order = Order(known);
-    let ControlFlow::Continue(()) = ast::VisitMut::visit(query, &mut order);
-    order.0
+/// The constants that statements read, in the order of their parameters.
+#[derive(Default)]
+pub(super) struct Order {
+    pub ids: Vec<ConstantId>,
+    /// Each time that one is searched as a list, once a row; four times where the list is cast to another type there.
+    lists: Vec<ConstantId>,
 }
 
-struct Order(Vec<ConstantId>);
+impl Order {
+    /// Renumbers the parameters of one more statement: those that are known from `$1`, then others as they appear.
+    pub fn number(&mut self, query: &mut ast::Query) {
+        let ControlFlow::Continue(()) = ast::VisitMut::visit(query, self);
+    }
+
+    /// How often the constant at this place is searched as a list for each row.
+    pub fn searches(&self, at: usize) -> u64 {
+        self.lists.iter().filter(|id| **id == self.ids[at]).count() as u64
+    }
+}
+
+/// The constant that is cast, and how often.
+fn cast_constant(list: &ast::Expr) -> Option<(ConstantId, usize)> {
+    match list {
+        ast::Expr::Cast { expr, .. } => cast_constant(expr).map(|(id, casts)| (id, casts + 1)),
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) => numbered(name).map(|id| (id, 0)),
+        _ => None,
+    }
+}
+
+fn numbered(name: &str) -> Option<ConstantId> {
+    name.strip_prefix('$')?.parse().ok().map(ConstantId)
+}
 
 impl ast::VisitorMut for Order {
     type Break = std::convert::Infallible;
 
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {
+        if let ast::Expr::AnyOp { right, .. } | ast::Expr::AllOp { right, .. } = expr
+            && let Some((id, casts)) = cast_constant(right)
+        {
+            self.lists.extend(std::iter::repeat_n(id, if casts > 1 { 4 } else { 1 }));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<Self::Break> {
         if let ast::Value::Placeholder(name) = &mut value.value
-            && let Some(id) = name.strip_prefix('$').and_then(|n| n.parse().ok()).map(ConstantId)
+            && let Some(id) = numbered(name)
         {
-            let at = self.0.iter().position(|known| *known == id).unwrap_or_else(|| {
-                self.0.push(id);
-                self.0.len() - 1
+            let at = self.ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+                self.ids.push(id);
+                self.ids.len() - 1
             });
             *name = format!("${}", at + 1);
         }
@@ -92,9 +125,9 @@ impl ast::VisitorMut for Order {
     }
 }
 
-/// `CAST($n AS TEXT[])`.
-fn parameter(id: ConstantId) -> ast::Expr {
-    cast_to_array(sql::value(ast::Value::Placeholder(format!("${}", id.0))), &Type::Text)
+/// `CAST($n AS type[])`: the type that the parameter has, wherever it stands.
+fn parameter(id: ConstantId, data_type: &Type) -> ast::Expr {
+    cast_to_array(sql::value(ast::Value::Placeholder(format!("${}", id.0))), data_type)
 }
 
 fn cast_to_array(value: ast::Expr, element: &Type) -> ast::Expr {

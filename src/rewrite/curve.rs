@@ -4,7 +4,8 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::guard::{Emitted, flushed, internal, is_float, keep_within, working};
 use super::sql;
-use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, apply, scalar};
+use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, scalar};
+use crate::analyze::proof::of_call;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::Expr;
@@ -72,7 +73,7 @@ pub(super) fn domain(function: Function, emitted: Vec<Emitted>, result: &Type) -
         _ => return Err(internal()),
     };
     let ranges: Vec<Interval> = operands.iter().map(|e| e.range).collect();
-    let range = if function == F::Character { Interval::new(0.0, 1.0) } else { apply(function, &ranges, result) };
+    let range = if function == F::Character { Interval::new(0.0, 1.0) } else { of_call(function, &ranges, result) };
     let call = sql::call(name, operands.into_iter().map(|e| e.sql).collect());
     let value = Emitted { sql: sql::case(vec![(inside, call)], None), range, tiny: is_float(result), nodes };
     // The hyperbolic tangent's inverse has poles at the ends of its domain.
@@ -149,7 +150,7 @@ pub(super) fn reach(function: Function, emitted: Vec<Emitted>, arguments: &[Expr
     let nodes = operands.iter().map(|e| e.nodes).sum::<usize>() + 1;
     let value = Emitted {
         sql: sql::call(name, operands.into_iter().map(|e| e.sql).collect()),
-        range: apply(function, &ranges, result),
+        range: of_call(function, &ranges, result),
         tiny: is_float(result),
         nodes,
     };
@@ -167,7 +168,7 @@ fn power(emitted: Vec<Emitted>, arguments: &[Expr], result: &Type) -> Result<Emi
     let of = constant(0).ok_or_else(internal)?;
     let most = (digits / of.log10().abs()).min(1e6);
     let exponent = keep_within(exponent, Interval::new(-most, most), result);
-    let range = apply(Function::Power, &[base.range, exponent.range], result);
+    let range = of_call(Function::Power, &[base.range, exponent.range], result);
     let nodes = base.nodes + exponent.nodes + 1;
     let value = Emitted { sql: sql::call("power", vec![base.sql, exponent.sql]), range, tiny: is_float(result), nodes };
     Ok(keep_within(value, working(result), result))
@@ -184,15 +185,17 @@ fn power_by(base: Emitted, exponent: Emitted, by: f64, digits: f64, result: &Typ
         let above = sql::binary(sql::nested(base.sql.clone()), B::Gt, constant("-"));
         sql::binary(above, B::And, sql::binary(sql::nested(base.sql.clone()), B::Lt, constant("")))
     };
-    let is_whole = by.fract() == 0.0;
+    // 2.00000000000000000001 is near 2, and no whole number; -1e-400 is near zero, and negative.
+    let is_whole = exponent.range == Interval::point(by) && by.fract() == 0.0;
+    let is_negative = exponent.range.lo < 0.0;
     let call = sql::call("power", vec![base.sql.clone(), exponent.sql]);
     let mut branches = Vec::new();
-    if by < 0.0 {
+    if is_negative {
         branches.push((vanishes(), sql::null()));
     } else if near_zero {
         branches.push((vanishes(), sql::cast(sql::number("0"), result)));
     }
-    let range = apply(Function::Power, &[base.range, Interval::point(by)], result);
+    let range = of_call(Function::Power, &[base.range, Interval::point(by)], result);
     let nodes = base.nodes * (2 + 2 * branches.len()) + 4;
     let sql = if !is_whole {
         branches.push((compared(&base.sql, B::GtEq, "0"), call));

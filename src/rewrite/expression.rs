@@ -12,13 +12,14 @@ use super::cast::cast;
 use super::constants;
 use super::curve::{domain, reach};
 use super::grammar::{comparison_operator, grammar, of_stored};
-use super::guard::{Emitted, clamped, internal, is_float, literal};
+use super::guard::{Emitted, internal, is_float, literal, scanned, shortened};
 use super::inside::inside;
 use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
-use crate::analyze::interval::{Interval, of_constant, scalar};
+use crate::analyze::interval::{Interval, scalar};
+use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
@@ -51,7 +52,7 @@ pub struct Cell {
     /// Bounds that every use but a comparison clamps to: (as written in SQL, as numbers). `None` where the type needs none.
     pub clamp: Option<(ast::Expr, ast::Expr, Interval)>,
     pub data_type: Type,
-    /// The raw reference already lies within this (a computed column of a derived table).
+    /// Where values lie behind the clamp, or without one (a computed column of a derived table).
     pub known: Interval,
 }
 
@@ -144,8 +145,9 @@ impl Expressions<'_> {
         // A computed column is as large as its definition.
         let own = sql::weight(&cell.raw);
         Ok(match &cell.clamp {
-            Some((lo, hi, range)) => {
-                Emitted { sql: clamped(&cell.raw, lo.clone(), hi.clone()), range: *range, tiny: is_float(&cell.data_type), nodes: own * 3 + 2 }
+            Some((lo, hi, _)) => {
+                let sql = scanned(&cell.raw, (lo.clone(), hi.clone()), &cell.data_type);
+                Emitted { sql, range: cell.known, tiny: is_float(&cell.data_type), nodes: own * 5 + 4 }
             }
             None => {
                 // A text's range is that of its length.
@@ -153,7 +155,10 @@ impl Expressions<'_> {
                     Type::Varchar(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
                     _ => cell.known,
                 };
-                Emitted { tiny: is_float(&cell.data_type), nodes: own, ..Emitted::plain(cell.raw.clone(), known) }
+                // What a derived table computed comes by its name; inline, its own columns are short.
+                let is_column = matches!(cell.raw, ast::Expr::CompoundIdentifier(_));
+                let sql = if is_column { shortened(cell.raw.clone(), &cell.data_type) } else { cell.raw.clone() };
+                Emitted { tiny: is_float(&cell.data_type), nodes: own, ..Emitted::plain(sql, known) }
             }
         })
     }
@@ -268,7 +273,8 @@ impl Expressions<'_> {
 
 /// A constant is not NULL, so that LEAST is never above it, nor GREATEST below.
 fn beside_constants(function: Function, value: Emitted, arguments: &[Expr]) -> Emitted {
-    let constants = arguments.iter().filter_map(Expr::as_literal).filter(|c| scalar(c).is_some()).map(of_constant);
+    let constant = |e: &Expr| e.as_literal().filter(|c| scalar(c).is_some()).map(|c| of_constant(c, &e.data_type));
+    let constants = arguments.iter().filter_map(constant);
     let range = match function {
         Function::Least => constants.fold(value.range, |r, c| Interval::new(r.lo.min(c.lo), r.hi.min(c.hi))),
         Function::Greatest => constants.fold(value.range, |r, c| Interval::new(r.lo.max(c.lo), r.hi.max(c.hi))),

@@ -80,7 +80,7 @@ pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, plain: &[Parti
     let Some(price) = &plan.price else { return Ok(None) };
     let listed = plan.keys.iter().all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
     let narrowed = terms.wishes.groups_per_unit.is_some() || terms.wishes.rows_per_unit.is_some();
-    if !listed || narrowed || price.threshold.is_some() || !plan.tuples.is_empty() || !emission.constants.is_empty() {
+    if !listed || narrowed || price.threshold.is_some() || !plan.tuples.is_empty() || !emission.order.ids.is_empty() {
         return Ok(None);
     }
     let flat = emission.flat()?;

@@ -4,7 +4,8 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::guard::{Emitted, internal};
 use super::sql;
-use crate::analyze::interval::{Interval, apply};
+use crate::analyze::interval::Interval;
+use crate::analyze::proof::of_call;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
@@ -36,7 +37,7 @@ fn bitwise(function: Function) -> Option<B> {
 pub(super) fn grammar(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     use Function as F;
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
-    let range = apply(function, &ranges, result);
+    let range = of_call(function, &ranges, result);
     let (nodes, tiny) = (emitted.iter().map(|e| e.nodes).sum::<usize>() + 1, emitted.iter().any(|e| e.tiny));
     let mut values: Vec<ast::Expr> = emitted.into_iter().map(|e| e.sql).collect();
     let one = |values: &mut Vec<ast::Expr>| values.pop().map(|v| Box::new(sql::nested(v))).ok_or_else(internal);
@@ -106,5 +107,5 @@ pub(super) fn of_stored(function: Function, values: Vec<ast::Expr>) -> Emitted {
         _ => ("num_nonnulls", values.len() + 1),
     };
     let ranges = vec![Interval::ALL; values.len()];
-    Emitted { nodes, ..Emitted::plain(sql::call(name, values), apply(function, &ranges, &Type::Int4)) }
+    Emitted { nodes, ..Emitted::plain(sql::call(name, values), of_call(function, &ranges, &Type::Int4)) }
 }

@@ -9,7 +9,7 @@ use super::lattice::{Lattice, Step};
 use super::levels::integer;
 use super::parts::Side;
 use super::sql;
-use crate::analyze::interval::Interval;
+use crate::analyze::interval::{Interval, of_type};
 use crate::analyze::{AnalyzedRelease, KeyRule, inline};
 use crate::catalog::Type;
 use crate::policy::Scalar;
@@ -53,6 +53,11 @@ impl Grid {
     /// # Errors
     /// 0A000 where the range has no lattice.
     pub fn new(value: &Expr, range: Interval, release: &AnalyzedRelease, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
+        // A step back from the year 1 is no date that could be written.
+        let range = match &value.data_type {
+            Type::Date | Type::Timestamp => range.held(of_type(&value.data_type)),
+            _ => range,
+        };
         let (scale, lower, upper) = match &value.data_type {
             Type::Date => (Scale::Days, range.lo as i64, range.hi as i64),
             Type::Timestamp => (Scale::Microseconds, range.lo as i64, range.hi as i64),

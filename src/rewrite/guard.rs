@@ -3,13 +3,15 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::sql;
-use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, of_constant, of_type};
+use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, beyond_digits, of_type};
+use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::literal::integer_range;
 
 /// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero: products and quotients of two such stay normal.
-const FLOAT_TINY: &str = "1e-100";
+pub const FLOAT_TINY: f64 = 1e-100;
 
 /// An emitted expression and what its values are proved to be.
 #[derive(Debug, Clone)]
@@ -29,12 +31,39 @@ impl Emitted {
 
 /// `CASE WHEN x < lo THEN lo WHEN x > hi THEN hi ELSE x END`: NULL stays NULL, NaN and infinities land on a bound.
 pub fn clamped(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
-    let below = sql::binary(sql::nested(value.clone()), B::Lt, lo.clone());
-    let above = sql::binary(sql::nested(value.clone()), B::Gt, hi.clone());
-    sql::case(vec![(below, lo), (above, hi)], Some(value.clone()))
+    between(value, lo, hi, value.clone())
 }
 
-pub(super) fn is_float(data_type: &Type) -> bool {
+/// The same of a column, which is also [`shortened`]. The bounds have no decimals past those that it keeps.
+pub(super) fn scanned(value: &ast::Expr, (lo, hi): (ast::Expr, ast::Expr), data_type: &Type) -> ast::Expr {
+    between(value, lo, hi, shortened(value.clone(), data_type))
+}
+
+fn between(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr, inside: ast::Expr) -> ast::Expr {
+    let below = sql::binary(sql::nested(value.clone()), B::Lt, lo.clone());
+    let above = sql::binary(sql::nested(value.clone()), B::Gt, hi.clone());
+    sql::case(vec![(below, lo), (above, hi)], Some(inside))
+}
+
+/// Decimals that a numeric keeps where it is computed with: what it costs to multiply two grows with the product of theirs, and a row may have 16,383.
+pub const DECIMALS_MAX: u16 = 60;
+
+/// `CASE WHEN scale(x) > 60 THEN round(x, 60) ELSE x END`, of a numeric that its type does not keep that short.
+pub(super) fn shortened(value: ast::Expr, data_type: &Type) -> ast::Expr {
+    let is_long = match data_type {
+        Type::Numeric(None) => true,
+        Type::Numeric(Some((_, scale))) => i32::from(*scale) > i32::from(DECIMALS_MAX),
+        _ => false,
+    };
+    if !is_long {
+        return value;
+    }
+    let decimals = || sql::number(&DECIMALS_MAX.to_string());
+    let long = sql::binary(sql::call("scale", vec![value.clone()]), B::Gt, decimals());
+    sql::case(vec![(long, sql::call("round", vec![value.clone(), decimals()]))], Some(value))
+}
+
+pub fn is_float(data_type: &Type) -> bool {
     matches!(data_type, Type::Float4 | Type::Float8)
 }
 
@@ -51,11 +80,11 @@ pub fn bound(value: f64, data_type: &Type) -> ast::Expr {
 pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Emitted {
     let range = match value {
         Some(Scalar::Text(text)) => Interval::point(text.chars().count() as f64),
-        Some(value) => of_constant(value),
+        Some(value) => of_constant(value, data_type),
         None => Interval::ALL,
     };
     let magnitude = range.lo.abs();
-    let tiny = is_float(data_type) && magnitude > 0.0 && magnitude < 1e-100;
+    let tiny = is_float(data_type) && magnitude > 0.0 && magnitude < FLOAT_TINY;
     Emitted { tiny, ..Emitted::plain(sql::constant(value, data_type), range) }
 }
 
@@ -63,6 +92,10 @@ pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Emitted {
 pub(super) fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> Emitted {
     if value.range.within(limit) {
         return value;
+    }
+    // An integer is within its type by itself; the float8 at the end of eight bytes is past it, and would be a numeric.
+    if integer_range(data_type).is_some() && of_type(data_type).within(limit) {
+        return Emitted { range: value.range.held(limit), ..value };
     }
     let nodes = value.nodes * 3 + 5;
     let sql = clamped(&value.sql, bound(limit.lo, data_type), bound(limit.hi, data_type));
@@ -89,10 +122,11 @@ pub(super) fn flushed_above(value: Emitted, least: &str) -> Emitted {
 
 /// The expression, zero where its magnitude is below [`FLOAT_TINY`].
 pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
-    without(value, FLOAT_TINY, data_type)
+    without(value, &format!("{FLOAT_TINY:e}"), data_type)
 }
 
-fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
+/// The expression, zero where its magnitude is below another limit.
+pub fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
     let constant = |text: &str| sql::cast(sql::text(text), data_type);
     let above = sql::binary(sql::nested(value.clone()), B::Gt, constant(&format!("-{least}")));
     let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(least));
@@ -127,7 +161,7 @@ pub(super) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type)
     let constant = |text: &str| sql::cast(sql::text(text), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
     let nodes = value.nodes * 3 + 5;
     let sql = clamped(&value.sql, constant(&format!("-{largest}")), constant(&largest));
-    let limit = 10f64.powi(whole);
+    let limit = beyond_digits(whole);
     Emitted { sql, range: value.range.held(Interval::new(-limit, limit)), tiny: value.tiny, nodes }
 }
 

@@ -5,7 +5,8 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::guard::{Emitted, internal, is_float, keep_within};
 use super::sql;
 use super::text::collated;
-use crate::analyze::interval::{Interval, apply, of_type};
+use crate::analyze::interval::{Interval, of_type};
+use crate::analyze::proof::of_call;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::Expr;
@@ -59,5 +60,5 @@ pub(super) fn inside(function: Function, emitted: &[Emitted], arguments: &[Expr]
         }
         _ => return Ok(None),
     };
-    Ok(Some(Emitted { nodes, ..Emitted::plain(sql, apply(function, &[], result)) }))
+    Ok(Some(Emitted { nodes, ..Emitted::plain(sql, of_call(function, &[], result)) }))
 }

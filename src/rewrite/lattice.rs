@@ -2,9 +2,9 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{bound, clamped, without_tiny};
+use super::guard::{FLOAT_TINY, bound, clamped, is_float, without};
 use super::sql;
-use crate::analyze::interval::Interval;
+use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
@@ -14,8 +14,8 @@ use crate::resolve::{ColumnInfo, Expr, Node};
 
 /// Widest spread of one row's integer: noise on it then stays far inside the samplers' range.
 const SPREAD_MAX: f64 = 2147483648.0;
-/// Largest magnitude of a row's integer: float8 still tells neighbours apart.
-const MAGNITUDE_MAX: f64 = 9007199254740992.0;
+/// Largest magnitude of a row's integer, 2^53 - 1: float8 still tells neighbours apart, and what it rounds to is the bound itself (2^53 + 1 becomes 2^53).
+const MAGNITUDE_MAX: f64 = 9007199254740991.0;
 
 /// Size of one lattice unit in the value's own unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,7 @@ impl Lattice {
     /// # Errors
     /// 0A000 where the range is empty on every lattice.
     pub fn new(expr: &Expr, range: Interval, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
+        let range = if is_float(&expr.data_type) { range.held(of_type(&expr.data_type)) } else { range };
         // A point range would leave nothing to count in; one unit of room costs nothing.
         let bounds = if range.lo < range.hi { range } else { Interval::new(range.lo.min(0.0), range.hi.max(1.0)) };
         let decimals = if integer_range(&expr.data_type).is_some() { Some(0) } else { decimals(expr, columns) };
@@ -100,9 +101,14 @@ impl Lattice {
 
     /// The row's integer, of a type that holds it: clipped first, so that nothing after it can fail; NULL stays NULL.
     pub fn sql(&self, value: ast::Expr, is_clipped: bool, data_type: &Type, integer: &Type) -> ast::Expr {
-        let clipped = if is_clipped { value } else { clamped(&value, bound(self.bounds.lo, data_type), bound(self.bounds.hi, data_type)) };
-        let is_float = matches!(data_type, Type::Float4 | Type::Float8);
+        let is_float = is_float(data_type);
         let is_integer = integer_range(data_type).is_some();
+        // An integer within 30.5 is one within 31: a bound with a fraction would make it a numeric, and be a value itself.
+        let (lo, hi) = match self.step {
+            Step::Decimal(0) if is_integer => (sql::number(&self.lower.to_string()), sql::number(&self.upper.to_string())),
+            Step::Decimal(_) | Step::Binary(_) => (bound(self.bounds.lo, data_type), bound(self.bounds.hi, data_type)),
+        };
+        let clipped = if is_clipped { value } else { clamped(&value, lo, hi) };
         let scaled = match self.step {
             Step::Decimal(0) if is_integer => clipped,
             Step::Decimal(n) => {
@@ -113,8 +119,8 @@ impl Lattice {
             Step::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
                 let half = sql::cast(sql::text("0.5"), &Type::Float8);
-                // A product below float8's reach is an error, not zero. A finer lattice multiplies upwards.
-                let clipped = if k < 0 { without_tiny(clipped, &Type::Float8) } else { clipped };
+                // A product below float8's reach is an error, not zero. A finer lattice multiplies upwards; on a coarser one a quarter of a unit is zero.
+                let clipped = if k < 0 { without(clipped, &format!("{:e}", FLOAT_TINY.max(2f64.powi(-k - 2))), &Type::Float8) } else { clipped };
                 sql::call("floor", vec![sql::binary(sql::binary(sql::nested(clipped), B::Multiply, factor), B::Plus, half)])
             }
             Step::Binary(k) => {
@@ -122,7 +128,8 @@ impl Lattice {
                 sql::binary(sql::nested(sql::cast(clipped, &Type::Numeric(None))), B::Multiply, factor)
             }
         };
-        if data_type == integer && self.step == Step::Decimal(0) { scaled } else { sql::cast(scaled, integer) }
+        // PostgreSQL drops a cast to the type that a value has.
+        sql::cast(scaled, integer)
     }
 }
 
@@ -246,7 +253,9 @@ mod tests {
         // An integer is exact up to the limits, and not past them.
         assert_eq!(whole(&of(&integer(), 0.0, 2_147_483_648.0)), (Step::Decimal(0), 0, 2_147_483_648));
         assert_eq!(of(&integer(), 0.0, 2_147_483_649.0).step, Step::Binary(-2));
-        assert_eq!(of(&integer(), 9_007_199_254_740_991.0, 9_007_199_254_740_992.0).step, Step::Decimal(0));
+        assert_eq!(of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_991.0).step, Step::Decimal(0));
+        // 2^53 + 1 has been rounded to this.
+        assert_eq!(of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_992.0).step, Step::Binary(-2));
         assert_eq!(of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_994.0).step, Step::Binary(-2));
         assert_eq!(whole(&of(&decimal("0.25"), -1.5, 99.99)), (Step::Decimal(2), -150, 9999));
         assert_eq!(of(&decimal("0.25"), 0.0, 21_474_836.48).step, Step::Decimal(2));

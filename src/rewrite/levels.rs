@@ -246,9 +246,9 @@ fn narrowed(integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
 
 /// A row's integer, of a type that holds twice it: clipped, on the value's lattice, centred (`2 q - (lower + upper)`) or plain; NULL stays NULL.
 pub(super) fn integer(value: &Expr, lattice: &Lattice, centred: bool, data_type: &Type, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
-    let (emitted, range) = expressions.emit(value)?;
+    let emitted = expressions.emit(value)?.0;
     // A bare bounded column carries exactly this clip already.
-    let is_clipped = value.as_column().is_some() && range == lattice.bounds && expressions.cells[&value.columns()[0]].clamp.is_some();
+    let is_clipped = value.as_column().is_some_and(|id| expressions.cells[&id].clamp.as_ref().is_some_and(|(_, _, clip)| *clip == lattice.bounds));
     let integer = lattice.sql(emitted, is_clipped, &value.data_type, data_type);
     if !centred {
         return Ok(integer);

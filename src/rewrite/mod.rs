@@ -130,8 +130,10 @@ impl Plan {
 pub struct ReleasePlan {
     /// `None` where nothing is asked of the data: the keys' domains alone are shown.
     sql: Option<String>,
-    /// What the statement's parameters `$1`, `$2`, … are: a middle query and one of its columns, all its values as an array of texts.
+    /// What the statements' parameters `$1`, `$2`, … are: a middle query and one of its columns, all its values as an array.
     constants: Vec<(usize, usize)>,
+    /// How often each of them is searched as a list, for each row.
+    searches: Vec<u64>,
     keys: Vec<(Type, KeyRule)>,
     tuples: Vec<Tuples>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
@@ -155,6 +157,8 @@ pub struct ReleasePlan {
     facts: Facts,
     /// Nanoseconds that its statements may take for one row.
     work: u64,
+    /// Public rows that stand beside each private one: tables, and middle queries.
+    beside: Vec<(Vec<TableId>, Vec<usize>)>,
 }
 
 impl ReleasePlan {
@@ -164,6 +168,21 @@ impl ReleasePlan {
 
     pub fn constants(&self) -> &[(usize, usize)] {
         &self.constants
+    }
+
+    /// Nanoseconds that its statements may take for one row.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Public rows that stand beside each private one, whatever it holds: those of tables, and of middle queries.
+    pub fn beside(&self) -> &[(Vec<TableId>, Vec<usize>)] {
+        &self.beside
+    }
+
+    /// How often each constant is searched as a list, for each row.
+    pub fn searches(&self) -> &[u64] {
+        &self.searches
     }
 
     pub fn keys(&self) -> &[(Type, KeyRule)] {
@@ -342,6 +361,7 @@ fn rewrite_release(
     let mut plan = ReleasePlan {
         sql: None,
         constants: Vec::new(),
+        searches: Vec::new(),
         keys,
         tuples: release.tuples.clone(),
         sets: release.sets.clone(),
@@ -358,8 +378,9 @@ fn rewrite_release(
         description: Vec::new(),
         facts: Facts::default(),
         work: 0,
+        beside: Vec::new(),
     };
-    let mut emission = Emission { release, analyzed, policy, constants: Vec::new() };
+    let mut emission = Emission { release, analyzed, policy, order: constants::Order::default() };
     let mut plain = None;
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
@@ -387,6 +408,9 @@ fn rewrite_release(
         plan.parts.push(PartPlan { sql: sql::print(&statement)?, question, kind, loss });
         fits(plan.printed())?;
     }
+    if release.lineage.is_multiplied {
+        plan.work = work::multiplied(plan.work);
+    }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
         plan.family = match &plain {
@@ -394,7 +418,10 @@ fn rewrite_release(
             None => None,
         };
     }
-    plan.constants = emission.constants.into_iter().map(|id| analyzed.query().constant(id)).collect();
+    let middle = |id: &ConstantId| analyzed.query().constant(*id).0;
+    plan.beside = release.beside.iter().map(|beside| (beside.tables.clone(), beside.constants.iter().map(middle).collect())).collect();
+    plan.searches = (0..emission.order.ids.len()).map(|at| emission.order.searches(at)).collect();
+    plan.constants = emission.order.ids.into_iter().map(|id| analyzed.query().constant(id)).collect();
     plan.description = describe::describe(release, analyzed, policy, &plan);
     plan.facts = describe::facts(release, analyzed, policy, &plan);
     Ok(plan)
@@ -405,7 +432,7 @@ struct Emission<'a> {
     release: &'a AnalyzedRelease,
     analyzed: &'a Analyzed,
     policy: &'a Policy,
-    constants: Vec<ConstantId>,
+    order: constants::Order,
 }
 
 impl Emission<'_> {
@@ -417,14 +444,14 @@ impl Emission<'_> {
 
     fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<ast::Query, Refusal> {
         let mut statement = self.levels(coordinates, price, bounding).statement(self.flat()?)?;
-        self.constants = constants::numbered(&mut statement, std::mem::take(&mut self.constants));
+        self.order.number(&mut statement);
         Ok(statement)
     }
 
     fn part(&mut self, question: &Question) -> Result<ast::Query, Refusal> {
         let ground = ground::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
         let mut statement = question.statement(self.release, ground)?;
-        self.constants = constants::numbered(&mut statement, std::mem::take(&mut self.constants));
+        self.order.number(&mut statement);
         Ok(statement)
     }
 }

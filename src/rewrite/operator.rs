@@ -4,7 +4,8 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::guard::{Emitted, clamped, flushed, internal, is_float, keep_within, working};
 use super::sql;
-use crate::analyze::interval::{Interval, apply, of_type, scalar};
+use crate::analyze::interval::{Interval, of_type, scalar};
+use crate::analyze::proof::of_call;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
 use crate::resolve::Expr;
@@ -37,7 +38,7 @@ pub(super) fn arithmetic(function: Function, emitted: Vec<Emitted>, result: &Typ
     let (a, b) = operands(emitted)?;
     let (a, b) = (prepare(a), b.map(prepare));
     let ranges: Vec<Interval> = [Some(a.range), b.as_ref().map(|b| b.range)].into_iter().flatten().collect();
-    let range = apply(function, &ranges, result);
+    let range = of_call(function, &ranges, result);
     let nodes = a.nodes + b.as_ref().map_or(0, |b| b.nodes) + 1;
     // 2^63 is a float8 and no int8, so eight bytes are full only below it.
     let fits = integer_range(result).is_none() || (range.within(of_type(result)) && range.hi < 9_223_372_036_854_775_808.0);
@@ -80,7 +81,7 @@ pub(super) fn division(function: Function, emitted: Vec<Emitted>, result: &Type,
         if float { flushed(value) } else { value }
     };
     let (a, b) = (prepare(a), prepare(b));
-    let range = apply(function, &[a.range, b.range], result);
+    let range = of_call(function, &[a.range, b.range], result);
     let nodes = a.nodes + b.nodes + 2;
     let constant = arguments.get(1).and_then(Expr::as_literal).and_then(scalar).is_some_and(|c| c != 0.0);
     let divisor = if constant { b.sql } else { sql::call("nullif", vec![b.sql, sql::cast(sql::number("0"), &arguments[1].data_type)]) };
@@ -109,7 +110,7 @@ pub(super) fn divisor(function: Function, emitted: Vec<Emitted>, result: &Type) 
     let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
     let wide = if *result == Type::Int8 { Type::Numeric(None) } else { Type::Int8 };
     let name = if function == Function::Gcd { "gcd" } else { "lcm" };
-    let range = apply(function, &[a.range, b.range], result);
+    let range = of_call(function, &[a.range, b.range], result);
     let sql = sql::call(name, vec![sql::cast(a.sql, &wide), sql::cast(b.sql, &wide)]);
     Ok(restored(Emitted { sql, range, tiny: false, nodes: a.nodes + b.nodes + 3 }, result, false))
 }
@@ -120,7 +121,7 @@ pub(super) fn bound_integer(value: i64) -> ast::Expr {
 
 pub(super) fn histogram(emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     let ranges: Vec<Interval> = emitted.iter().map(|e| e.range).collect();
-    let range = apply(Function::WidthBucket, &ranges, result);
+    let range = of_call(Function::WidthBucket, &ranges, result);
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
     if !ranges.first().is_some_and(|r| r.is_finite()) {
         return Err(internal());

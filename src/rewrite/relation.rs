@@ -9,8 +9,9 @@ use super::expression::{Cell, Expressions, weigh};
 use super::guard::bound;
 use super::sql;
 use crate::analyze::interval::{Interval, of_type, scalar};
+use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
-use crate::policy::{Column, Policy};
+use crate::policy::{Column, Policy, Scalar, numeric_holds};
 use crate::refusal::Refusal;
 use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan};
 
@@ -139,17 +140,27 @@ fn scanned(alias: &str, column: &Column) -> Cell {
     let data_type = &column.data_type;
     let declared = column.bounds.as_ref().and_then(|b| Some((scalar(&b.lower)?, scalar(&b.upper)?, b)));
     if let Some((lo, hi, bounds)) = declared {
-        // A bound rounded to four bytes may lie past the bound that the lattice was made for; compared as float8, it is the same number.
-        let written = if *data_type == Type::Float4 { &Type::Float8 } else { data_type };
+        // A bound that the type rounds may lie past the bound that the lattice was made for.
+        let written = match data_type {
+            Type::Float4 => &Type::Float8,
+            Type::Numeric(Some((precision, scale))) if ![&bounds.lower, &bounds.upper].into_iter().all(|b| is_held(b, *precision, *scale)) => {
+                &Type::Numeric(None)
+            }
+            other => other,
+        };
         let constant = |s| sql::constant(Some(s), written);
         return Cell {
             raw,
             clamp: Some((constant(&bounds.lower), constant(&bounds.upper), Interval::new(lo, hi))),
             data_type: data_type.clone(),
-            known: Interval::ALL,
+            known: Interval::new(of_constant(&bounds.lower, written).lo, of_constant(&bounds.upper, written).hi),
         };
     }
     typed(raw, data_type)
+}
+
+fn is_held(bound: &Scalar, precision: u16, scale: i16) -> bool {
+    matches!(bound, Scalar::Decimal(text) if numeric_holds(precision, scale, text))
 }
 
 /// A column of which only the type is known.
@@ -164,4 +175,35 @@ pub(super) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
         Type::Uuid | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => None,
     };
     Cell { raw, clamp, data_type: data_type.clone(), known: limit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Bounds;
+
+    /// A search finds powers of two whatever the type holds.
+    #[test]
+    fn bounds_that_the_type_would_round_are_plain_numerics() {
+        let price = |precision, scale, upper: &str| {
+            let decimal = |text: &str| Scalar::Decimal(text.to_owned());
+            let column = Column {
+                name: "price".to_owned(),
+                data_type: Type::Numeric(Some((precision, scale))),
+                declared: None,
+                not_null: false,
+                deterministic_collation: true,
+                bounds: Some(Bounds { lower: decimal("0"), upper: decimal(upper) }),
+                domain: None,
+                is_complete: false,
+                extent: None,
+            };
+            scanned("t", &column).clamp.map(|(_, upper, _)| upper.to_string()).unwrap()
+        };
+        assert_eq!(price(6, -2, "256"), "CAST('256' AS NUMERIC)");
+        assert_eq!(price(6, -2, "300"), "CAST('300' AS NUMERIC(6,-2))");
+        assert_eq!(price(6, 2, "0.125"), "CAST('0.125' AS NUMERIC)");
+        assert_eq!(price(6, 2, "0.25"), "CAST('0.25' AS NUMERIC(6,2))");
+        assert_eq!(price(3, -2, "99960"), "CAST('99960' AS NUMERIC)");
+    }
 }

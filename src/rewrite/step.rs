@@ -237,7 +237,7 @@ fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast
     let of = |name: &str, value: &Expr| Ok::<_, Refusal>(placed(sql::aggregate(name, Some(expressions.emit(value)?.0), filter.clone())));
     // Of equal numerics any may stand for all: without their scales, on which the digits of a quotient depend.
     let unlike = |name: &str, value: &Expr| {
-        let value = one_spelling(expressions.emit(value)?.0, &without_scale(&value.data_type));
+        let value = one_spelling(expressions.emit(value)?.0, &value.data_type.without_digits());
         Ok::<_, Refusal>(placed(sql::distinct(sql::aggregate(name, Some(value), filter.clone()))))
     };
     let count = |argument: Option<ast::Expr>| sql::aggregate("count", argument, filter.clone());
@@ -282,13 +282,6 @@ fn moment_name(moment: Moment) -> &'static str {
         Moment::Spread(Spread::VarianceSample) => "var_samp",
         Moment::Spread(Spread::DeviationPopulation) => "stddev_pop",
         Moment::Spread(Spread::DeviationSample) => "stddev_samp",
-    }
-}
-
-fn without_scale(data_type: &Type) -> Type {
-    match data_type {
-        Type::Numeric(_) => Type::Numeric(None),
-        other => other.clone(),
     }
 }
 

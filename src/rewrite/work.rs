@@ -6,17 +6,47 @@ use sqlparser::ast::{self, BinaryOperator as B, Visit};
 
 use crate::parse::with_room;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::regex_states;
+use crate::resolve::{regex_arcs, regex_reach};
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
 
+/// How much less that is where a row may stand beside any number of public rows, and in EXISTS: expressions are computed for each pair.
+const PAIRS: u64 = 10;
+
+/// Digits that a column's value may have: up to 10^38, with the decimals that it keeps.
+const COLUMN_DIGITS: u64 = 98;
+
+/// The same of a float8 as a numeric: fifteen digits behind three hundred zeros.
+const FLOAT_DIGITS: u64 = 340;
+
+/// Most digits that PostgreSQL keeps of a product, decimals included.
+const DIGITS_MAX: u64 = 16_500;
+
+/// Characters to which a text is cut.
+const LENGTH_MAX: u64 = 4096;
+
 /// Nanoseconds that a statement's expressions take for one row of each relation, at most: each is counted once, over a text of 4,096 characters, with what
 /// compiling its pattern takes. As measured on a core of a 2 GHz server, rounded up.
 pub(super) fn of(statement: &ast::Query) -> u64 {
-    let mut tally = Tally { nanoseconds: 0 };
+    let mut tally = Tally { nanoseconds: 0, open: Vec::new(), before: Vec::new() };
     let _ = with_room(|| statement.visit(&mut tally));
     tally.nanoseconds
+}
+
+/// A logarithm or a power of a numeric is computed to as many digits as its operand has, which products add up.
+fn of_curve(digits: u64) -> u64 {
+    digits.saturating_mul(digits).saturating_mul(3).clamp(30_000, 25_000_000)
+}
+
+/// A product of numerics, or a quotient: each four digits of one meet each four of the other.
+fn of_product(one: u64, other: u64) -> u64 {
+    (one / 4 + 1).saturating_mul(other / 4 + 1).saturating_mul(2).saturating_add(200)
+}
+
+/// The weight of a release's statements, each row of which may stand beside any number of public rows.
+pub(super) fn multiplied(nanoseconds: u64) -> u64 {
+    nanoseconds.saturating_mul(PAIRS)
 }
 
 /// # Errors
@@ -34,26 +64,84 @@ pub(super) fn check(nanoseconds: u64) -> Result<(), Refusal> {
 
 struct Tally {
     nanoseconds: u64,
+    /// Of each expression that is being visited, the digits that its parts may have as numerics.
+    open: Vec<Vec<u64>>,
+    /// What was counted before each EXISTS that is being visited.
+    before: Vec<u64>,
 }
 
 impl ast::Visitor for Tally {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-        let own = match expr {
-            ast::Expr::Like { .. } | ast::Expr::ILike { .. } => 40_000,
-            ast::Expr::SimilarTo { pattern, .. } => of_pattern(pattern),
-            ast::Expr::BinaryOp { op: B::PGRegexMatch | B::PGRegexIMatch, right, left: _ } => of_pattern(right),
-            ast::Expr::Function(call) => of_call(name_of(call)) + of_patterns(call),
-            ast::Expr::Substring { .. } => 25_000,
-            ast::Expr::Value(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_) => 0,
-            // A constant is cast once.
-            ast::Expr::Cast { expr, .. } if matches!(**expr, ast::Expr::Value(_)) => 0,
-            // Whatever else there is takes as long as an operator on numbers.
-            _ => 200,
-        };
-        self.nanoseconds = self.nanoseconds.saturating_add(own);
+        if matches!(expr, ast::Expr::Exists { .. }) {
+            self.before.push(self.nanoseconds);
+        }
+        self.open.push(Vec::new());
         ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        let parts = self.open.pop().unwrap_or_default();
+        if let ast::Expr::Exists { .. } = expr {
+            let inside = self.nanoseconds.saturating_sub(self.before.pop().unwrap_or(0));
+            self.nanoseconds = self.nanoseconds.saturating_add(inside.saturating_mul(PAIRS - 1));
+        }
+        self.nanoseconds = self.nanoseconds.saturating_add(own(expr, &parts));
+        if let Some(around) = self.open.last_mut() {
+            around.push(digits(expr, &parts).min(DIGITS_MAX));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// What the expression takes beside its parts, which have so many digits.
+fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
+    let longest = parts.iter().copied().max().unwrap_or(0);
+    match expr {
+        ast::Expr::Like { pattern, .. } | ast::Expr::ILike { pattern, .. } => of_like(pattern),
+        ast::Expr::SimilarTo { pattern, .. } => of_pattern(pattern),
+        ast::Expr::BinaryOp { op: B::PGRegexMatch | B::PGRegexIMatch, right, left: _ } => of_pattern(right),
+        ast::Expr::BinaryOp { op: B::Multiply | B::Divide | B::Modulo, left: _, right: _ } => {
+            of_product(longest, parts.last().copied().unwrap_or(longest))
+        }
+        ast::Expr::Function(call) => match name_of(call) {
+            "exp" | "ln" | "log" | "power" => of_curve(longest),
+            "mod" | "div" => of_product(longest, longest) + 5_000,
+            name => of_call(name) + of_second(call),
+        },
+        ast::Expr::Substring { .. } => 25_000,
+        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_) | ast::Expr::Value(_) => 0,
+        ast::Expr::Overlay { .. } => 100_000,
+        // A constant is cast once.
+        ast::Expr::Cast { expr, .. } if matches!(**expr, ast::Expr::Value(_)) => 0,
+        // Whatever else there is takes as long as an operator on numbers.
+        _ => 200,
+    }
+}
+
+/// Digits of what an expression is, where it is a numeric; its parts have so many. Values of other types count as columns do.
+fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
+    use ast::DataType as D;
+    let longest = parts.iter().copied().max().unwrap_or(COLUMN_DIGITS);
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text) => digits_of_text(text),
+            _ => COLUMN_DIGITS,
+        },
+        ast::Expr::BinaryOp { op: B::Multiply, left: _, right: _ } => parts.iter().fold(0, |sum, part| sum.saturating_add(*part)),
+        // As many decimals as the dividend has, and as the divisor has digits before the point.
+        ast::Expr::BinaryOp { op: B::Divide, left: _, right: _ } => parts.iter().fold(20, |sum: u64, part| sum.saturating_add(*part)),
+        ast::Expr::Function(call) => match name_of(call) {
+            "round" | "trunc" => 38 + rounded_to(call).unwrap_or(longest),
+            "exp" | "power" => longest.saturating_add(400),
+            _ => longest,
+        },
+        ast::Expr::Cast { data_type: D::DoublePrecision | D::Double(_) | D::Real | D::SmallInt(_) | D::Integer(_) | D::BigInt(_), .. } => 0,
+        ast::Expr::Cast { data_type: D::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, _)), .. } => *precision,
+        // What is cast may be a float.
+        ast::Expr::Cast { expr, data_type: D::Numeric(_), .. } if !matches!(**expr, ast::Expr::Value(_)) => longest.max(FLOAT_DIGITS),
+        _ => longest,
     }
 }
 
@@ -64,11 +152,63 @@ fn of_pattern(pattern: &ast::Expr) -> u64 {
         ast::Expr::Value(_) => 300_000,
         ast::Expr::Nested(inner) => of_pattern(inner),
         // Those of the statement are printed with their type.
-        ast::Expr::Cast { expr, .. } => match &**expr {
-            ast::Expr::Value(text) => text.value.clone().into_string().map_or(NANOSECONDS_MAX, |text| 100_000 + 20_000 * regex_states(&text)),
-            _ => NANOSECONDS_MAX,
+        _ => constant(pattern).map_or(NANOSECONDS_MAX, |text| regex_arcs(&text).saturating_mul(20_000).saturating_add(100_000)),
+    }
+}
+
+/// An attempt to match begins at each character of the text, and reads on from there; each match is looked for with nothing remembered of the one before.
+fn of_search(pattern: &ast::Expr, nanoseconds: u64) -> u64 {
+    let Some(text) = constant(pattern) else { return NANOSECONDS_MAX };
+    match pattern {
+        ast::Expr::Value(_) => 0,
+        _ => LENGTH_MAX * nanoseconds * (regex_reach(&text).unwrap_or(LENGTH_MAX).saturating_sub(1)),
+    }
+}
+
+/// What follows a percent sign is tried at each character of the text.
+fn of_like(pattern: &ast::Expr) -> u64 {
+    let Some(text) = constant(pattern) else { return NANOSECONDS_MAX };
+    let tried = text.trim_end_matches('%').contains('%');
+    25_000 + if tried { 8_000 * text.chars().count() as u64 } else { 0 }
+}
+
+/// Digits of a number, or of a text that may be one, with the zeros that an exponent stands for.
+fn digits_of_text(text: &str) -> u64 {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, ""));
+    mantissa.len() as u64 + exponent.parse::<i64>().map_or(0, i64::unsigned_abs)
+}
+
+/// Decimals that `round` and `trunc` are to give.
+fn rounded_to(call: &ast::Function) -> Option<u64> {
+    match second(call) {
+        Some(to) => constant(to)?.parse().ok(),
+        None => Some(0),
+    }
+}
+
+fn arguments(call: &ast::Function) -> &[ast::FunctionArg] {
+    match &call.args {
+        ast::FunctionArguments::List(list) => &list.args,
+        ast::FunctionArguments::None | ast::FunctionArguments::Subquery(_) => &[],
+    }
+}
+
+fn second(call: &ast::Function) -> Option<&ast::Expr> {
+    match arguments(call).get(1) {
+        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(second))) => Some(second),
+        _ => None,
+    }
+}
+
+/// A constant text, with its type or without.
+fn constant(expr: &ast::Expr) -> Option<String> {
+    match expr {
+        ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => constant(inner),
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) => Some(text.clone()),
+            other => other.clone().into_string(),
         },
-        _ => NANOSECONDS_MAX,
+        _ => None,
     }
 }
 
@@ -76,13 +216,17 @@ fn name_of(call: &ast::Function) -> &str {
     call.name.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str())
 }
 
-fn of_patterns(call: &ast::Function) -> u64 {
-    let name = name_of(call);
-    let ast::FunctionArguments::List(list) = &call.args else { return 0 };
-    match list.args.get(1) {
-        Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(pattern))) if name.starts_with("regexp_") || name == "substring" => {
-            of_pattern(pattern)
-        }
+/// What the second argument adds: a pattern, characters of which each is held against each of the text, or a text that is sought at each.
+fn of_second(call: &ast::Function) -> u64 {
+    let Some(second) = second(call) else { return 0 };
+    let characters = || constant(second).map_or(LENGTH_MAX, |text| text.chars().count() as u64);
+    match name_of(call) {
+        // With flags all matches may be found.
+        "regexp_replace" if arguments(call).len() > 3 => of_pattern(second).saturating_add(of_search(second, 1_000)),
+        "regexp_count" => of_pattern(second).saturating_add(of_search(second, 1_000)),
+        "regexp_replace" | "regexp_substr" | "substring" => of_pattern(second).saturating_add(of_search(second, 40)),
+        "btrim" | "ltrim" | "rtrim" | "translate" => 15_000 * characters(),
+        "strpos" | "split_part" | "replace" => 2_500 * characters(),
         _ => 0,
     }
 }
@@ -92,10 +236,11 @@ fn of_call(name: &str) -> u64 {
         // Every character may be a match, and each match is found and copied by itself.
         "regexp_replace" | "regexp_substr" | "regexp_count" | "substring" => 1_500_000,
         "translate" => 450_000,
-        "initcap" | "replace" | "strpos" | "split_part" | "overlay" => 100_000,
+        "replace" | "split_part" => 300_000,
+        "initcap" | "strpos" => 100_000,
         "lower" | "upper" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "lpad" | "rpad" | "reverse" | "repeat" | "concat" | "concat_ws"
         | "md5" | "length" | "octet_length" | "bit_length" => 25_000,
-        "exp" | "ln" | "log" | "power" | "sqrt" | "cbrt" => 30_000,
+        "sqrt" | "cbrt" => 30_000,
         // Dates, rounding, and the aggregates themselves.
         _ => 5_000,
     }

@@ -10,12 +10,20 @@ use tokio_postgres::{Client, Row};
 use super::ShadowError;
 use super::exchange::{Argument, Format};
 use super::typing::of_oid;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, sqlstate};
 
 /// `text`, for a parameter whose type nobody knows.
 const TEXT: u32 = 25;
 /// `unknown`.
 const UNKNOWN: u32 = 705;
+/// Bytes that values may have together whose text is longer than they came: as many as the text of a statement.
+const UNFOLDED_MAX: usize = 1 << 20;
+/// Types whose text is at most a few times as long as what came: bool, bytea, char, name, the integers, text, oid, json, floats, dates and times, uuid, and arrays of these.
+/// Of others eight bytes may stand for 131,072 digits: a numeric, also within an array, a range or jsonb.
+const AS_LONG: [u32; 38] = [
+    0, UNKNOWN, 16, 17, 18, 19, 20, 21, 23, TEXT, 26, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 2950, 1000, 1001, 1005, 1007,
+    1009, 1014, 1015, 1016, 1021, 1022, 1028, 1115, 1182, 1185, 2951,
+];
 
 /// The client's bytes, untouched.
 #[derive(Debug)]
@@ -75,9 +83,37 @@ pub async fn to_binary(client: &Client, oids: &[u32], arguments: &[Argument]) ->
         .collect()
 }
 
+/// Whether values may become texts of so many bytes together.
+///
+/// # Errors
+/// 54000 where these are too many.
+pub fn fit_as_text(bytes: usize) -> Result<(), Refusal> {
+    if bytes <= UNFOLDED_MAX {
+        return Ok(());
+    }
+    Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the values of the parameters are too long as text")
+        .detail(format!("Written out they have {bytes} bytes; those of one statement may have {UNFOLDED_MAX}."))
+        .hint("A numeric is written out digit by digit, 1e1000 too: pass fewer of them, or such numbers as double precision."))
+}
+
+/// Whether those that may be much longer as text than they came fit.
+async fn measure(client: &Client, oids: &[u32], arguments: &[Argument]) -> Result<(), ShadowError> {
+    let unfolding = oids.iter().zip(arguments).filter(|(oid, argument)| argument.value.is_some() && !AS_LONG.contains(oid));
+    let (oids, arguments): (Vec<u32>, Vec<Argument>) = unfolding.map(|(oid, argument)| (*oid, argument.clone())).unzip();
+    let length = |n| format!("pg_catalog.octet_length(pg_catalog.format('%s', ${n}))");
+    let Some(row) = select(client, &oids, &arguments, length).await? else { return Ok(()) };
+    let lengths = (0..row.len()).map(|column| Ok(usize::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0)));
+    let bytes = lengths.sum::<Result<usize, tokio_postgres::Error>>()?;
+    fit_as_text(bytes).map_err(ShadowError::Refusal)
+}
+
 /// The arguments as the session's settings print them. `format` calls the type's own output function, where a cast to text would say `true` for
 /// `t` and drop the blanks of `char(n)`.
+///
+/// # Errors
+/// 54000 where the texts would be too long: they are measured before any of them comes.
 pub async fn print(client: &Client, oids: &[u32], arguments: &[Argument]) -> Result<Vec<Option<String>>, ShadowError> {
+    measure(client, oids, arguments).await?;
     let Some(row) = select(client, oids, arguments, |n| format!("pg_catalog.format('%s', ${n})")).await? else {
         return Ok(vec![None; arguments.len()]);
     };

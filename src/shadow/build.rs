@@ -29,6 +29,8 @@ pub struct Built {
     pub roles: HashSet<String>,
     /// What `version()` says, with the real server's number.
     pub version: String,
+    /// Names of functions of one argument, and of types, that read more than their argument.
+    pub callable: HashSet<String>,
 }
 
 /// No trace of what one asker's session runs may show in another's.
@@ -54,6 +56,7 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     let protections = schema.tables.iter().map(|table| if table.is_public { "public" } else { "private" });
     let meaning: Vec<&str> = schema.statements.iter().map(String::as_str).chain(protections).collect();
     let digest = Sha256::digest(meaning.join(";")).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    apart(admin, options).await?;
     let standing = if let ShadowSource::Url(_) = options.source { guard(admin).await? } else { None };
     if standing.as_deref() != Some(digest.as_str()) {
         let mark = matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
@@ -77,9 +80,33 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
         (row.try_get(0)?, row.try_get(1)?)
     };
     let version = version.0.replacen(&short(&version.1), &short(&options.server_version), 1);
+    let callable = admin.query(CALLABLE, &[]).await?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let (tables, public_keys, roles) = (schema.tables, schema.public_keys, locked.roles.into_iter().collect());
-    Ok(Built { tables, public_keys, warnings, sizes, is_superuser, roles, version })
+    Ok(Built { tables, public_keys, warnings, sizes, is_superuser, roles, version, callable })
 }
+
+/// What tells a running server from every other, where it may be asked: its cluster, of which there may be copies, and when it was started.
+pub async fn server_identifier(client: &Client) -> Option<String> {
+    let sql = "SELECT system_identifier::text || ' ' || extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text FROM pg_catalog.pg_control_system()";
+    client.query_one(sql, &[]).await.and_then(|row| row.try_get(0)).ok()
+}
+
+async fn apart(admin: &Client, options: &ShadowOptions) -> Result<(), ShadowError> {
+    match (&options.source, &options.private_server) {
+        (ShadowSource::Url(_), Some(private)) if server_identifier(admin).await.as_ref() == Some(private) => {
+            Err(ShadowError::Failed("shadow.url names a database of the server that has the private rows; name one of another server".to_owned()))
+        }
+        (ShadowSource::Url(_) | ShadowSource::Local | ShadowSource::LocalEngine(_), _) => Ok(()),
+    }
+}
+
+/// What `a.f` may call: an immutable function has nothing to tell but of its argument.
+const CALLABLE: &str = "
+    SELECT p.proname::text FROM pg_catalog.pg_proc p
+    WHERE p.provolatile <> 'i' AND p.prokind = 'f' AND p.pronargs >= 1 AND p.pronargs - p.pronargdefaults <= 1
+      AND p.proargtypes[0] <> 'internal'::pg_catalog.regtype
+    UNION
+    SELECT t.typname::text FROM pg_catalog.pg_type t JOIN pg_catalog.pg_proc p ON p.oid = t.typinput WHERE p.provolatile <> 'i' AND t.typtype = 'b'";
 
 /// The names of pg_catalog's types, by OID.
 pub async fn builtin(admin: &Client) -> Result<HashMap<u32, String>, tokio_postgres::Error> {

@@ -23,6 +23,8 @@ use bytes::Bytes;
 use crate::policy::{Policy, Secret};
 use crate::postgres::{self, Engine, LocalPostgres, Shares, connect};
 use crate::refusal::Refusal;
+pub use arguments::fit_as_text;
+pub use build::server_identifier;
 pub use ddl::{identifier, list, literal, qualified};
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
@@ -69,6 +71,8 @@ pub struct ShadowOptions {
     pub database: String,
     /// The real server's version, for example `15.18`; another major version is worth a warning.
     pub server_version: String,
+    /// The server that has the private rows, by [`server_identifier`]: its shared catalogs tell of them, so that a named shadow must be on another.
+    pub private_server: Option<String>,
     /// Sessions kept open; the embedded engine takes one.
     pub connections: usize,
     pub statement_timeout: Duration,
@@ -77,7 +81,8 @@ pub struct ShadowOptions {
 impl ShadowOptions {
     /// Eight sessions, 30 s a statement.
     pub fn new(source: ShadowSource, database: impl Into<String>, server_version: impl Into<String>) -> Self {
-        Self { source, database: database.into(), server_version: server_version.into(), connections: 8, statement_timeout: Duration::from_secs(30) }
+        let (database, server_version) = (database.into(), server_version.into());
+        Self { source, database, server_version, private_server: None, connections: 8, statement_timeout: Duration::from_secs(30) }
     }
 }
 
@@ -97,6 +102,7 @@ pub struct Shadow {
     cache: typing::Cache,
     roles: HashSet<String>,
     version: String,
+    callable: HashSet<String>,
     statement_timeout: Duration,
     mirror_rows_max: u64,
     local: Option<LocalPostgres>,
@@ -137,6 +143,7 @@ impl Shadow {
             cache: typing::Cache::default(),
             roles: built.roles,
             version: built.version,
+            callable: built.callable,
             statement_timeout: options.statement_timeout,
             mirror_rows_max: policy.limits.mirror_rows,
             local,
@@ -155,6 +162,11 @@ impl Shadow {
     /// What `version()` says here, with the real server's number.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// What a dotted name may call here that reads more than its argument: see [`crate::resolve::check_dotted`].
+    pub fn callable(&self) -> &HashSet<String> {
+        &self.callable
     }
 
     /// The role of the asker's own name, where the shadow has it.
@@ -202,10 +214,14 @@ impl Shadow {
 
     /// Each bound parameter as PostgreSQL prints it under fixed settings (ISO dates, UTC): two spellings of one value become one text, which
     /// reads back as the same value under any session's settings. Text is *read* under the asker's settings. `None` is NULL.
+    ///
+    /// # Errors
+    /// PostgreSQL's own; 54000 where the texts would be too long.
     pub async fn normalize_arguments(&self, asker: &Asker, oids: &[u32], arguments: &[Argument]) -> Result<Vec<Option<String>>, ShadowError> {
         let reading = settings::preamble(asker, self.statement_timeout)?;
         let printing = settings::canonical(self.statement_timeout);
         let mut arguments = arguments.to_vec();
+        let _share = self.shares.take(&asker.role).await;
         let mut attempts = pool::Attempts::default();
         while reading != printing && arguments.iter().any(|a| a.format == Format::Text && a.value.is_some()) {
             let lease = self.pool.lease(lock::ROLE, &reading).await?;

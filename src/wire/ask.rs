@@ -17,32 +17,19 @@ use super::DRAIN_TIMEOUT;
 use super::connection::Connection;
 use super::portal::{Reply, text_column};
 use super::stop::Stop;
-use crate::engine::{Answer, Argument, Asker, ColumnDescription, Description, Format, Service, Size, Turn};
+use crate::engine::{Answer, Argument, Asker, COPIES, ColumnDescription, Description, Format, Service, Size, Turn};
 use crate::error::Error;
 use crate::parse::{self, ExplainFormat, Query};
 use crate::refusal::{Refusal, sqlstate};
 
 const JSON_OID: u32 = 114;
-/// As a statement is resolved and printed it is in memory about so many times.
-const COPIES: usize = 4;
 /// Answers of one session that may still run while nobody waits for them.
 const UNFINISHED_MAX: usize = 4;
 
 impl<S: Service> Connection<S> {
     pub(super) async fn answer(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
-        self.answer_as(self.asker(), query, (parameters, arguments), formats).await
-    }
-
-    /// The same under other settings than the session's.
-    pub(super) async fn answer_as(
-        &mut self,
-        asker: Asker,
-        query: &Query,
-        (parameters, arguments): (&[u32], &[Argument]),
-        formats: &[Format],
-    ) -> Result<Reply, Stop> {
+        let (asker, question) = (self.asker(), query.clone());
         let (parameters, arguments, formats) = (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
-        let question = query.clone();
         let answered = self
             .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
         let Answer { columns, rows, notices, held } = answered.await?;
@@ -62,11 +49,17 @@ impl<S: Service> Connection<S> {
         .await
     }
 
-    pub(super) async fn explain(&mut self, query: &Query, format: ExplainFormat) -> Result<Reply, Stop> {
+    pub(super) async fn explain(
+        &mut self,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+        format: ExplainFormat,
+    ) -> Result<Reply, Stop> {
         let (asker, question, json) = (self.asker(), query.clone(), format == ExplainFormat::Json);
+        let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
         let explained = self.ask("explain", query, |service, token| async move {
             tokio::select! {
-                explained = service.explain(&asker, &question, json) => explained,
+                explained = service.explain(&asker, &question, &parameters, &arguments, json) => explained,
                 () = token.cancelled() => Err(Error::Cancelled),
             }
         });

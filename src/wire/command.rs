@@ -8,6 +8,7 @@ use super::cursor::no_cursor;
 use super::extended::{changed_columns, no_statement, types};
 use super::message::not_utf8;
 use super::portal::{Reply, text_column};
+use super::settings::values_of;
 use super::stop::Stop;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
@@ -30,7 +31,7 @@ impl<S: Service> Connection<S> {
                 Some(configure) => self.configure(configure, arguments),
                 None => self.answer(query, parameters, arguments, formats).await,
             },
-            Statement::Explain(query, format) => self.explain(query, *format).await,
+            Statement::Explain(query, format) => self.explain(query, (parameters, arguments), *format).await,
             Statement::ExplainExecute(execute, format) => self.explain_prepared(execute, *format).await,
             Statement::Declare(declare) => self.declare(declare, parameters, arguments).await,
             Statement::Prepare(prepare) => self.prepare(prepare).await,
@@ -169,8 +170,7 @@ impl<S: Service> Connection<S> {
                 _ => return Err(Refusal::new("08P01", "set_config takes its value as the one parameter here").into()),
             },
         };
-        // An empty search_path is no schema, not one without a name.
-        let values = value.map(|value| if value.is_empty() && name.eq_ignore_ascii_case("search_path") { Vec::new() } else { vec![value] });
+        let values = value.map(|value| values_of(&name, &value)).transpose()?;
         let reply = self.set(scope, &name, values.as_deref())?;
         let (_, shown) = self.settings.show(&name)?;
         Ok(Reply { notices: reply.notices, ..Reply::texts("SELECT", vec![text_column(&column)], vec![vec![shown]]) })
@@ -234,7 +234,7 @@ impl<S: Service> Connection<S> {
     }
 
     fn discard_all(&mut self) -> Result<Reply, Refusal> {
-        if self.transaction.status() == Status::Open {
+        if matches!(self.transaction.status(), Status::Open | Status::Implicit) {
             return Err(Refusal::new("25001", "DISCARD ALL cannot run inside a transaction block"));
         }
         self.settings.reset_all();

@@ -11,7 +11,8 @@ use super::command::{asks_process, process_column, unlocked_column, unlocks};
 use super::connection::Connection;
 use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
-use super::portal::{Portal, Prepared, Progress, columns_weight, counted, each, text_column};
+use super::portal::{Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column};
+use super::prepared::carried;
 use super::stop::{PROTOCOL_VIOLATION, Stop};
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
@@ -134,7 +135,8 @@ impl<S: Service> Connection<S> {
             return Err(cursor_exists(&portal).into());
         }
         let bytes = values.iter().flatten().map(|value| value.len() + ENTRY_BYTES).sum::<usize>();
-        let bytes = ENTRY_BYTES + bytes + columns_weight(columns.as_deref());
+        let asker = self.asker();
+        let bytes = ENTRY_BYTES + bytes + columns_weight(columns.as_deref()) + settings_weight(&asker);
         let before: usize = self.portals.values().map(|portal| portal.bytes).sum();
         if before + bytes > PORTALS_BYTES_MAX || self.portals.len() >= PORTALS_MAX {
             return Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "too many portals in this session").into());
@@ -143,8 +145,10 @@ impl<S: Service> Connection<S> {
         let formats = each(&read_formats(&formats)?, wanted);
         let arguments = kept(formats, values)?;
         let formats = read_formats(&result_formats)?;
-        self.portals
-            .insert(portal, Portal { prepared, arguments, formats: each(&formats, count), columns, progress: Progress::Bound, bytes, _held: held });
+        self.portals.insert(
+            portal,
+            Portal { prepared, arguments, asker, formats: each(&formats, count), columns, progress: Progress::Bound, bytes, _held: held },
+        );
         self.channel.send(&BindComplete::new());
         Ok(())
     }
@@ -193,7 +197,8 @@ impl<S: Service> Connection<S> {
             if let Statement::Query(query) = &statement {
                 self.check_columns(query, &prepared).await?;
             }
-            let reply = self.perform(&statement, &prepared.parameters, &portal.arguments, &portal.formats).await?;
+            let arguments = self.as_bound(&portal).await?;
+            let reply = self.perform(&statement, &prepared.parameters, &arguments, &portal.formats).await?;
             self.notices(&reply.notices);
             if types(reply.columns.as_deref()) != types(portal.columns.as_deref()) {
                 return Err(changed_columns().into());
@@ -231,6 +236,26 @@ impl<S: Service> Connection<S> {
             }
         }
         self.keep(name, portal, &statement)
+    }
+
+    /// The portal's values as PostgreSQL reads them, at Bind: those whose text means something else under the settings of now go on in binary.
+    async fn as_bound(&mut self, portal: &Portal) -> Result<Vec<Argument>, Stop> {
+        let Portal { prepared, arguments, asker, .. } = portal;
+        let now = self.asker();
+        let moves = |(oid, argument): (&u32, &Argument)| argument.format == Format::Text && carried(*oid) == Format::Binary;
+        let (oids, texts): (Vec<u32>, Vec<Option<Bytes>>) =
+            prepared.parameters.iter().zip(arguments).filter(|of| moves(*of)).map(|(oid, argument)| (*oid, argument.value.clone())).unzip();
+        if oids.is_empty() || (&asker.settings, &asker.search_path) == (&now.settings, &now.search_path) {
+            return Ok(arguments.clone());
+        }
+        let asker = asker.clone();
+        let read = self.ask_free(|service| async move { service.to_binary(&asker, &oids, vec![texts]).await }).await?;
+        let mut read = read.into_iter().flatten();
+        let bound = prepared.parameters.iter().zip(arguments).map(|of| match moves(of) {
+            true => Argument { format: Format::Binary, value: read.next().flatten() },
+            false => of.1.clone(),
+        });
+        Ok(bound.collect())
     }
 
     /// Under another search_path than at Parse, names may mean other tables: the columns that the client was told of must still stand, before anything is

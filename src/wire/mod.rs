@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -48,6 +49,9 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// What running statements get once the server stops, and what their last words get after that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Silence after which a client is asked for a sign of life.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// What all connections share.
 struct Server<S> {
@@ -124,6 +128,8 @@ fn note(ended: Result<(), JoinError>) {
 /// One connection, from its first byte to its last.
 async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: SocketAddr, seat: lobby::Seat, answers: mpsc::Sender<()>) {
     let _ = socket.set_nodelay(true);
+    // Who is gone without a word gives its place back.
+    let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4));
     let opening = async {
         let (mut channel, opening) = match startup::open(socket, server.tls.clone(), &server.sessions).await {
             Opened::Client(startup) => Opening::new(*startup),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::copy::Writer;
-use crate::engine::{Argument, ColumnDescription, Format, Held};
+use crate::engine::{Argument, Asker, ColumnDescription, Format, Held};
 use crate::parse::Statement;
 use crate::refusal::Refusal;
 
@@ -30,6 +30,8 @@ pub(super) struct Prepared {
 pub(super) struct Portal {
     pub(super) prepared: Arc<Prepared>,
     pub(super) arguments: Vec<Argument>,
+    /// The settings at its Bind, under which the arguments are read.
+    pub(super) asker: Asker,
     /// As Bind gave them: none, one for all, or one a column.
     pub(super) formats: Vec<Format>,
     /// What a Describe of it says; FETCH and EXECUTE have the columns of what they name.
@@ -92,6 +94,12 @@ pub(super) fn counted(tag: &str, rows: usize) -> String {
 /// About how much memory the description of some columns takes.
 pub(super) fn columns_weight(columns: Option<&[ColumnDescription]>) -> usize {
     columns.into_iter().flatten().map(|column| size_of::<ColumnDescription>() + column.name.len()).sum()
+}
+
+/// About how much memory the settings of a portal take.
+pub(super) fn settings_weight(asker: &Asker) -> usize {
+    let texts = asker.settings.iter().flat_map(|(name, value)| [name, value]).chain(&asker.search_path);
+    texts.map(|text| size_of::<String>() + text.len()).sum()
 }
 
 /// A column of type text.

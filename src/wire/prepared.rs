@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
-use super::portal::{Prepared, Reply, each};
+use super::portal::{Prepared, Reply, Row, each};
 use super::stop::Stop;
-use crate::engine::{Argument, Asker, Format, Service};
-use crate::parse::{Bound, Execute, ExplainFormat, Prepare, Statement, parameter_type};
+use crate::engine::{Argument, ColumnDescription, Format, Service, fit_as_text};
+use crate::parse::{Execute, ExplainFormat, Prepare, Statement, Values, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
 impl<S: Service> Connection<S> {
@@ -22,14 +22,13 @@ impl<S: Service> Connection<S> {
     /// A question with the values of this EXECUTE.
     pub(super) async fn execute_prepared(&mut self, execute: &Execute, formats: &[Format]) -> Result<Reply, Stop> {
         let prepared = self.named(execute)?;
-        let formats_of_values: Vec<Format> = prepared.parameters.iter().map(|oid| carried(*oid)).collect();
-        let arguments = self.values(self.asker(), execute, &prepared, &formats_of_values).await?;
+        let arguments = self.values(execute, &prepared).await?;
         match &prepared.statement {
             Some(Statement::Query(query)) => {
                 self.check_columns(query, &prepared).await?;
                 self.answer(query, &prepared.parameters, &arguments, formats).await
             }
-            Some(Statement::Explain(query, format)) => self.explain(query, *format).await,
+            Some(Statement::Explain(query, format)) => self.explain(query, (&prepared.parameters, &arguments), *format).await,
             Some(Statement::Fetch(fetch)) => self.fetch(fetch, formats).await,
             Some(Statement::Session(session)) => Ok(self.session(session)?),
             Some(Statement::Declare(_) | Statement::Prepare(_) | Statement::Execute(_) | Statement::ExplainExecute(..) | Statement::Copy(_))
@@ -43,14 +42,8 @@ impl<S: Service> Connection<S> {
         let Some(Statement::Query(query)) = &prepared.statement else {
             return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "EXPLAIN EXECUTE explains prepared queries only").into());
         };
-        // They become texts, which are printed so that they read back as the same values.
-        let arguments = self.values(self.asker().printing_plainly(), execute, &prepared, &[Format::Text]).await?;
-        let bound = |(oid, argument): (&u32, Argument)| {
-            let text = argument.value.map(|value| String::from_utf8_lossy(&value).into_owned());
-            Ok(Bound { data_type: parameter_type(*oid)?, text })
-        };
-        let values = prepared.parameters.iter().zip(arguments).map(bound).collect::<Result<Vec<_>, Refusal>>()?;
-        self.explain(&query.bind(&values)?, format).await
+        let arguments = self.values(execute, &prepared).await?;
+        self.explain(query, (&prepared.parameters, &arguments), format).await
     }
 
     /// The statement that an EXECUTE names, which has as many parameters as the EXECUTE has values.
@@ -64,24 +57,60 @@ impl<S: Service> Connection<S> {
         Ok(prepared)
     }
 
-    /// PostgreSQL computes the values for this asker, as a query that reads no table. `formats`: one for all, or one a value.
-    async fn values(&mut self, asker: Asker, execute: &Execute, prepared: &Prepared, formats: &[Format]) -> Result<Vec<Argument>, Stop> {
+    /// PostgreSQL computes the values under the session's settings, as a row that reads no table.
+    async fn values(&mut self, execute: &Execute, prepared: &Prepared) -> Result<Vec<Argument>, Stop> {
         if execute.values.is_empty() {
             return Ok(Vec::new());
         }
-        let question = execute.values.query(&prepared.parameters)?;
-        let reply = self.answer_as(asker, &question, (&[], &[]), formats).await?;
-        let Some(row) = reply.rows.into_iter().next() else {
+        let types = self.beneath(&prepared.parameters).await?;
+        let question = execute.values.query(&types)?;
+        let formats = if types.iter().any(|oid| is_unnamed(*oid)) {
+            // The label of an enum may be written as a text.
+            let written = self.described(&question, &[]).await.map_err(of_execute)?.columns;
+            let other = |(column, oid): (&ColumnDescription, &u32)| is_unnamed(*oid) && column.type_oid != *oid;
+            written.iter().zip(&types).map(|of| if other(of) { Format::Text } else { carried(*of.1) }).collect()
+        } else {
+            types.iter().map(|oid| carried(*oid)).collect::<Vec<_>>()
+        };
+        let reply = self.answer(&question, &[], &[], &formats).await.map_err(of_execute)?;
+        let Ok([row]) = <[Row; 1]>::try_from(reply.rows) else {
             return Err(Refusal::new(sqlstate::INTERNAL_ERROR, "the values of EXECUTE could not be computed").into());
         };
-        Ok(each(formats, row.len()).into_iter().zip(row).map(|(format, value)| Argument { format, value }).collect())
+        fit_as_text(row.iter().flatten().map(bytes::Bytes::len).sum())?;
+        Ok(each(&formats, row.len()).into_iter().zip(row).map(|(format, value)| Argument { format, value }).collect())
+    }
+
+    /// The types that values are computed as: a domain's is the one beneath it, which a column of it is described by.
+    async fn beneath(&mut self, parameters: &[u32]) -> Result<Vec<u32>, Stop> {
+        if !parameters.iter().any(|oid| is_unnamed(*oid)) {
+            return Ok(parameters.to_vec());
+        }
+        let columns = self.described(&Values::places(parameters.len())?, parameters).await?.columns;
+        Ok(columns.iter().zip(parameters).map(|(column, oid)| if parameter_type(column.type_oid).is_ok() { column.type_oid } else { *oid }).collect())
     }
 }
 
-/// Types whose text depends on the session's settings, and may lose digits or a zone: floats, dates and times, and arrays of them.
-const PRINTED_BY_SETTINGS: [u32; 12] = [700, 701, 1082, 1114, 1184, 1186, 1021, 1022, 1182, 1115, 1185, 1187];
+/// Types whose text is the same under all settings and stands for one value, so that text is what they travel as: bool, the integers, text, json, varchar,
+/// numeric, uuid, jsonb, and a constant without a type. A float may lose digits, a time its zone, an interval its signs, and so may what holds such.
+const ALIKE_AS_TEXT: [u32; 12] = [0, 705, 16, 20, 21, 23, 25, 114, 1043, 1700, 2950, 3802];
 
-/// How a value of this type reaches its parameter: in binary where its text depends on settings.
-fn carried(oid: u32) -> Format {
-    if PRINTED_BY_SETTINGS.contains(&oid) { Format::Binary } else { Format::Text }
+/// How a value of this type reaches its parameter.
+pub(super) fn carried(oid: u32) -> Format {
+    if ALIKE_AS_TEXT.contains(&oid) { Format::Text } else { Format::Binary }
+}
+
+/// A type of the policy's tables, which no cast of ours names.
+fn is_unnamed(oid: u32) -> bool {
+    matches!(parameter_type(oid), Ok(None))
+}
+
+/// PostgreSQL's words for what stands in no row of VALUES, nor among the values of EXECUTE: aggregates, windows and functions of many rows.
+fn of_execute(stop: Stop) -> Stop {
+    match stop {
+        Stop::Refused(Refusal { message, sqlstate, detail, hint, position }) => {
+            let message = message.replace("are not allowed in VALUES", "are not allowed in EXECUTE parameters");
+            Stop::Refused(Refusal { message, sqlstate, detail, hint, position })
+        }
+        stop @ (Stop::Fatal(_) | Stop::Closed) => stop,
+    }
 }

@@ -19,10 +19,11 @@ impl<S: Service> Connection<S> {
         if statements.is_empty() {
             self.channel.send(&pgwire::messages::response::EmptyQueryResponse::new());
         }
-        if statements.len() > 1 {
-            self.transaction.begin_implicit(&self.settings);
-        }
         for statement in &statements {
+            // Again behind a COMMIT of the string's own.
+            if statements.len() > 1 {
+                self.transaction.begin_implicit(&self.settings);
+            }
             let reply = match self.perform(statement, &[], &[], &[]).await {
                 Ok(reply) => reply,
                 Err(Stop::Refused(refusal)) => {

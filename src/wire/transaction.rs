@@ -4,7 +4,7 @@ use super::settings::{Settings, Values};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Savepoints of one transaction: each holds a snapshot of the settings.
-const SAVEPOINTS_MAX: usize = 256;
+const SAVEPOINTS_MAX: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {

@@ -38,7 +38,7 @@ async fn every_statement_is_recorded_without_its_text() {
     // EXPLAIN, and what is no statement at all.
     let statements = parse(marked).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
-    veil.engine.explain(&Veil::asker(), query, false).await.unwrap();
+    veil.engine.explain(&Veil::asker(), query, &[], &[], false).await.unwrap();
     let refusal = parse("SELECT 'lighthouse' FROM (").unwrap_err();
     veil.engine.unread("analyst", &refusal).await;
     let found = records(&veil).await;

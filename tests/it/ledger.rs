@@ -12,7 +12,7 @@ mod steps;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pgveil::ledger::{AccountSpec, DebitError, Error, Fingerprint, Ledger, Question};
+use pgveil::ledger::{AccountSpec, AnswerId, DebitError, Error, Fingerprint, Ledger, Purchase, Question};
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::{Budget, Renew};
 
@@ -67,6 +67,18 @@ fn fingerprint(number: u64) -> Fingerprint {
     let mut digest = [0; 32];
     digest[..8].copy_from_slice(&number.to_be_bytes());
     Fingerprint::new(digest)
+}
+
+/// A purchase of one answer that is to be made.
+fn buying(asked: Question) -> Purchase {
+    let (fingerprint, bought) = (fingerprint(1), fingerprint(1));
+    Purchase { fresh: asked.loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint, bought, questions: vec![asked] }
+}
+
+/// A purchase of an answer that was made for another role, and of `fresh` with it.
+fn taking(answer: AnswerId, offered: Loss, fresh: Loss) -> Purchase {
+    let (fingerprint, bought) = (fingerprint(2), fingerprint(2));
+    Purchase { fresh, offered, answers: vec![answer], fingerprint, bought, questions: Vec::new() }
 }
 
 async fn at(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Ledger, Error> {

@@ -278,7 +278,7 @@ async fn a_network_that_swallows_everything_ends_no_session() {
             rows_of(
                 &engine,
                 &fresh,
-                "SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations b, nls.industries c, nls.occupations d",
+                "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c",
             )
             .await
         }

@@ -210,7 +210,10 @@ async fn columns_agree_with_their_types() {
             "score: {bounds: [0, 1000]}",
             "7:54: the upper bound of column \"score\" (numeric(5,2)) must be a number that fits numeric(5,2), not \"1000\"",
         ),
-        ("height: {bounds: [0, 1e39]}", "7:55: the upper bound of column \"height\" (real) must be a finite number within"),
+        (
+            "height: {bounds: [0, 1e39]}",
+            "7:55: the upper bound of column \"height\" (real) must be a number of magnitude 3.4028234663852886e38 at most",
+        ),
         ("born: {bounds: [1900-01-01, 2023-02-30]}", "7:62: the upper bound of column \"born\" (date) must be an ISO date"),
         ("born: {bounds: [1900, 2000-01-01]}", "7:50: the lower bound of column \"born\" (date) must be an ISO date"),
         ("name: {bounds: [a, b]}", "7:49: column \"name\" is character varying(5); bounds are for numbers, dates and timestamps"),

@@ -164,6 +164,14 @@ async fn first_askers_at_once_are_charged_once() {
     assert_eq!(veil.engine.ledger().history("analyst", 100).await.unwrap().len(), 1);
 }
 
+/// Until both sessions are at the database and wait for its lock, whose own timeout ends this if one waits for the other.
+async fn until_both_wait<T>(veil: &Veil, sessions: &[tokio::task::JoinHandle<T>]) {
+    while veil.direct("SELECT count(*) FROM pg_locks WHERE NOT granted").await != ["2"] {
+        assert!(!sessions.iter().any(tokio::task::JoinHandle::is_finished), "one waited for the other");
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Both are at the database at once: neither has an answer of the other's to wait for.
 #[tokio::test(flavor = "multi_thread")]
 async fn askers_of_fresh_noise_do_not_wait_for_each_other() {
@@ -175,12 +183,7 @@ async fn askers_of_fresh_noise_do_not_wait_for_each_other() {
             tokio::spawn(async move { veil.rows_as(&Veil::fresh(), WOMEN).await })
         })
         .collect();
-    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-    // The lock's own timeout ends this if they come one by one.
-    while veil.direct(waiting).await != ["2"] {
-        assert!(!sessions.iter().any(tokio::task::JoinHandle::is_finished), "one waited for the other");
-        tokio::task::yield_now().await;
-    }
+    until_both_wait(&veil, &sessions).await;
     veil.client.batch_execute("COMMIT").await.unwrap();
     for session in sessions {
         session.await.unwrap().unwrap();
@@ -197,12 +200,7 @@ async fn who_is_stuck_keeps_nobody_from_a_question() {
         let (veil, asker) = (Arc::clone(&veil), Asker { role: role.to_owned(), ..Veil::asker() });
         tokio::spawn(async move { veil.rows_as(&asker, WOMEN).await })
     });
-    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-    // The lock's own timeout ends this if the second waits for the first.
-    while veil.direct(waiting).await != ["2"] {
-        assert!(!sessions.iter().any(tokio::task::JoinHandle::is_finished), "one waited for the other");
-        tokio::task::yield_now().await;
-    }
+    until_both_wait(&veil, &sessions).await;
     veil.client.batch_execute("COMMIT").await.unwrap();
     for session in sessions {
         // Answered or not: a second is short where much else runs.
@@ -211,7 +209,7 @@ async fn who_is_stuck_keeps_nobody_from_a_question() {
 }
 
 /// Draws nothing before the gate is open.
-struct Gated(Arc<AtomicBool>);
+pub struct Gated(pub Arc<AtomicBool>);
 
 impl Sampler for Gated {
     fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {

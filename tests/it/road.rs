@@ -7,6 +7,7 @@ use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
 use tokio_util::sync::CancellationToken;
 
+use crate::outer::rich;
 use crate::veil::Veil;
 
 /// No woman has more than 15 interviews and no hour is paid more than the bound, so that no clip binds.
@@ -72,6 +73,47 @@ async fn nothing_is_answered_past_the_budget() {
     assert!(veil.ask("SELECT 1").await.is_ok(), "what costs nothing is answered still");
     assert!(veil.ask("SELECT industry FROM nls.industries").await.is_ok());
     assert!(veil.ask("SELECT count(*) FROM nls.women WHERE 1 = 0").await.is_ok());
+}
+
+/// A public table that is empty in the shadow is joined where its rows are, and answered nowhere else.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_are_not_mirrored_are_not_answered() {
+    let veil = Veil::demo(|policy| policy.replace("\nlimits:\n", "\nlimits:\n  mirror_rows: 3\n"), Veil::silent()).await;
+    for sql in [
+        "SELECT count(*) FROM nls.industries",
+        "SELECT n.industry, q.n FROM nls.industries n JOIN (SELECT industry_code, count(*) AS n FROM nls.interviews GROUP BY 1) q USING (industry_code)",
+        "SELECT count(*) FROM nls.women WHERE birth_year > (SELECT max(industry_code) FROM nls.industries)",
+    ] {
+        let refusal = veil.ask(sql).await.expect_err(sql).report();
+        assert!(refusal.message.contains("nls.industries has more rows than the policy's limits.mirror_rows"), "{sql}: {refusal:?}");
+    }
+    let joined = "SELECT count(*) FROM nls.interviews i JOIN nls.industries n USING (industry_code) WHERE n.industry IS NOT NULL";
+    assert!(veil.ask(joined).await.is_ok());
+}
+
+/// What is computed of one private row beside all of many public ones is weighed by their number, before it is paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_beside_all_public_ones_are_weighed() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let spent = veil.spent().await;
+    for sql in [
+        "SELECT count(*) FROM nls.women w WHERE woman_id = 42 AND EXISTS (SELECT 1 FROM generate_series(5000, 9000) m(c) WHERE regexp_count(w.race, '[a-h]') > m.c)",
+        "SELECT count(*) FROM nls.women w JOIN generate_series(1, 9000) m(c) ON woman_id = 42 AND regexp_count(w.race, '[a-h]') > m.c",
+        "SELECT count(*) FROM nls.women w JOIN generate_series(1, 900) m(c) ON true JOIN generate_series(1, 900) o(c) ON length(w.race) > m.c + o.c",
+        "SELECT count(*) FROM nls.women w JOIN nls.industries i ON true JOIN nls.industries j ON true JOIN nls.industries k ON true JOIN nls.industries l ON translate(w.race, 'ab', 'xy') > 'A'",
+    ] {
+        let refusal = veil.ask(sql).await.map(|_| sql).expect_err("is refused").report();
+        assert_eq!(refusal.sqlstate, "54001", "{sql}: {refusal:?}");
+        assert!(refusal.message.contains("beside all the public rows"), "{sql}: {refusal:?}");
+    }
+    assert_eq!(veil.spent().await, spent);
+    for sql in [
+        "SELECT m.c, count(*) FROM nls.women w JOIN generate_series(1941, 1954) m(c) ON w.birth_year <= m.c GROUP BY 1",
+        "SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM generate_series(1, 100) m(c) WHERE regexp_count(w.race, '[a-h]') > m.c)",
+        "SELECT count(*) FROM nls.interviews i JOIN nls.industries n ON n.industry_code = i.industry_code WHERE upper(n.industry) LIKE 'M%'",
+    ] {
+        assert!(veil.ask(sql).await.is_ok(), "{sql}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

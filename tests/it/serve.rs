@@ -183,8 +183,11 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
     write(&policy);
     let ports = (free_port(), free_port());
-    let mut running = serve(&directory.0, &server, Some(&shadow), ports);
     let log = || std::fs::read_to_string(directory.0.join("log")).unwrap();
+    let mut beside = serve(&directory.0, &server, Some(&server), ports);
+    assert!(!beside.0.wait().unwrap().success());
+    assert!(log().contains("a database of the server that has the private rows"), "{}", log());
+    let mut running = serve(&directory.0, &server, Some(&shadow), ports);
     assert_eq!(told(&systemd), "READY=1", "{}", log());
     let analyst = connect(ports.0, "analyst").await.unwrap();
     let before = columns(&analyst, "interviews").await;

@@ -85,6 +85,42 @@ async fn text_of_private_values_is_that_of_the_session() {
     assert_eq!(planned("extra_float_digits", "0", "year::text").await, Ok(()));
 }
 
+/// Under sql_standard one sign before several numbers is that of all, which is read as no other style reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let planned = async |style: &str, condition: &str| {
+        let sql = format!("SELECT count(*) FROM nls.interviews WHERE make_date(year::int, 1, 1) {condition}");
+        let statements = parse(&sql).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query is wanted: {sql}") };
+        let asker = pgveil::engine::Asker { settings: vec![("IntervalStyle".to_owned(), style.to_owned())], ..Veil::asker() };
+        veil.engine.plan(&asker, query).await.map(|_| ()).map_err(|e| e.report().message)
+    };
+    let since = "- timestamp '2000-01-01'";
+    let refused =
+        Err("an interval constant with one sign before several numbers under IntervalStyle sql_standard is not supported over private tables"
+            .to_owned());
+    for condition in [
+        format!("{since} > interval '-1 year 2 mons'"),
+        format!("{since} > '@ -1 day 04:05:06'::interval"),
+        format!("{since} > E'-1 year 2 mons'::interval"),
+        format!("{since} > $$-1-2 3$$"),
+        format!("{since} > interval '-1 2:03' day to second"),
+        format!("{since} IN ('1 day', '-1 day 2 hours')"),
+        format!("{since} = ANY ('{{-1 day 2 hours}}'::interval[])"),
+        "::timestamp + '-1 day 2 hours' > '1990-01-01'".to_owned(),
+    ] {
+        assert_eq!(planned("sql_standard", &condition).await, refused, "{condition}");
+        for style in ["postgres", "postgres_verbose", "iso_8601"] {
+            assert_eq!(planned(style, &condition).await, Ok(()), "{style} {condition}");
+        }
+    }
+    // So are parameters printed, whatever the session's style.
+    for text in ["-1 years -2 mons +3 days 04:05:06", "-1 day", "-1-2", "P-1Y2M", "1 day -2 hours"] {
+        assert_eq!(planned("sql_standard", &format!("{since} > E'{text}'::interval")).await, Ok(()), "{text}");
+    }
+}
+
 /// A list is one error for each aggregate: what may be further off takes less of the vector, so that the whole costs less than the smallest error for all.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_aggregate_may_have_a_wanted_error_of_its_own() {

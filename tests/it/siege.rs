@@ -1,12 +1,16 @@
 //! What one role may take of the whole stack, and what is left for another.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use pgveil::engine::{Asker, Format, Service};
+use pgveil::engine::{Argument, Asker, Format, Service};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
+use pgveil::policy::Wishes;
 use tokio_util::sync::CancellationToken;
 
+use crate::reuse::Gated;
 use crate::veil::{Veil, rows_of};
 
 /// A second role with the analyst's password.
@@ -138,6 +142,103 @@ async fn lists_that_take_long_to_compute_are_refused() {
     let narrowed =
         format!("SELECT hours_per_week * 100 + weeks_unemployed, count(*) FROM nls.interviews WHERE {} GROUP BY 1", conditions.join(" AND "));
     assert!(plans(&veil, &narrowed).await.is_ok());
+    // Functions of texts are no comparisons of numbers.
+    let alike = |times: usize| {
+        let text = "lpad(concat(weeks_worked::text, year::text), 40, 'a')";
+        let calls: Vec<String> = (1..=times).map(|at| format!("count(DISTINCT {text} LIKE '%{at}%')")).collect();
+        format!("SELECT {} FROM nls.interviews", calls.join(", "))
+    };
+    assert!(plans(&veil, &alike(5)).await.is_ok());
+    let refusal = plans(&veil, &alike(90)).await.unwrap_err().report();
+    assert!(refusal.sqlstate == "54001" && refusal.message.starts_with("listing the values"), "{refusal:?}");
+}
+
+/// Also what is free of charge, sums of an answer that was bought, is computed group by group.
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_answers_are_not_evaluated_without_end() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let both = "nls.interviews JOIN nls.women USING (woman_id)";
+    veil.ask(&format!("SELECT race, year, married, metro, south, count(*) FROM {both} GROUP BY 1, 2, 3, 4, 5")).await.unwrap();
+    let serves = async |condition: &str| {
+        let sql = format!("EXPLAIN SELECT race, year, married, count(*) FROM {both} WHERE {condition} GROUP BY 1, 2, 3");
+        veil.explained(Wishes::default(), &sql).await.iter().any(|line| line.starts_with("Reuse: answered by"))
+    };
+    let alike = |times: usize| {
+        let all: Vec<String> = (1..=times).map(|at| format!("lpad(race, 40, 'a') LIKE '%{at}%'")).collect();
+        let few: Vec<String> = all.chunks(25).map(|few| format!("({})", few.join(" OR "))).collect();
+        few.join(" OR ") + " OR race <> ''"
+    };
+    assert!(serves(&alike(10)).await);
+    assert!(!serves(&alike(125)).await);
+    let long = "a".repeat(500);
+    assert!(!serves(&format!("lpad(race, 1000, 'a') LIKE '%{long}b%' OR race <> ''")).await);
+}
+
+/// Eight bytes may stand for 131,072 digits, in a parameter as in a value of EXECUTE.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_unfold_are_refused() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let bound = async |condition: &str, oid: u32, values: Vec<String>| {
+        let statements = parse(&format!("SELECT 1 WHERE 1::numeric {condition}")).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else { panic!("{condition}") };
+        let argument = |value: String| Argument { format: Format::Text, value: Some(value.into()) };
+        let (oids, arguments) = (vec![oid; values.len()], values.into_iter().map(argument).collect::<Vec<_>>());
+        let answered = veil.engine.answer(&Veil::asker(), query, &oids, &arguments, &[Format::Text], CancellationToken::new()).await;
+        answered.map(drop).map_err(|error| error.report().sqlstate)
+    };
+    let places: Vec<String> = (1..=9).map(|at| format!("${at}")).collect();
+    let among = format!("IN ({})", places.join(", "));
+    assert_eq!(bound(&among, 1700, vec!["1e1000".to_owned(); 9]).await, Ok(()));
+    assert_eq!(bound(&among, 1700, vec!["1e131071".to_owned(); 9]).await, Err("54000".to_owned()));
+    let many = ["1e131071"; 9].join(",");
+    assert_eq!(bound("= ANY ($1)", 1231, vec![format!("{{{many}}}")]).await, Err("54000".to_owned()));
+    assert_eq!(bound("= jsonb_array_length($1)", 3802, vec![format!("[{many}]")]).await, Err("54000".to_owned()));
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let way = format!("host=127.0.0.1 port={} user=analyst password=analyst dbname=nls sslmode=disable", listener.local_addr().unwrap().port());
+    tokio::spawn(pgveil::wire::serve(listener, None, veil.engine.clone(), CancellationToken::new()));
+    let (client, connection) = tokio_postgres::connect(&way, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("PREPARE p ({}) AS SELECT 1 WHERE 1::numeric {among}", ["numeric"; 9].join(", "))).await.unwrap();
+    for execute in ["EXECUTE", "EXPLAIN EXECUTE"] {
+        let error = client.batch_execute(&format!("{execute} p ({many})")).await.unwrap_err();
+        assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::PROGRAM_LIMIT_EXCEEDED), "{execute}: {error}");
+        client.batch_execute(&format!("{execute} p ({})", ["1e1000"; 9].join(", "))).await.unwrap();
+    }
+}
+
+/// A role with one failure left asks one question at a time; who waits for that one's end may go.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_place_can_be_cancelled() {
+    let open = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&open);
+    let yaml = |yaml: String| {
+        assert!(yaml.contains("failures: 10 "));
+        yaml.replace("failures: 10 ", "failures: 1 ")
+    };
+    let veil = Veil::demo(yaml, Some(Arc::new(move || Box::new(Gated(Arc::clone(&gate)))))).await;
+    let cancel = CancellationToken::new();
+    let ask = |sql: &str| {
+        let statements = parse(sql).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else { panic!("{sql}") };
+        let (engine, query, cancel) = (Arc::clone(&veil.engine), query.clone(), cancel.child_token());
+        tokio::spawn(async move { engine.answer(&Veil::asker(), &query, &[], &[], &[Format::Text], cancel).await })
+    };
+    let first = ask("SELECT count(*) FROM nls.women");
+    while veil.spent().await == 0.0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let spent = veil.spent().await;
+    let second = ask("SELECT count(*) FROM nls.interviews");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!second.is_finished() && !first.is_finished());
+    cancel.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(60), second).await;
+    assert!(matches!(ended.expect("it waits on").unwrap(), Err(Error::Cancelled)));
+    assert!(!first.is_finished());
+    assert_eq!(veil.spent().await, spent);
+    open.store(true, Ordering::Relaxed);
+    let _ = first.await.unwrap();
 }
 
 async fn plans(veil: &Veil, sql: &str) -> Result<(), Error> {

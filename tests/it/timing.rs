@@ -80,7 +80,7 @@ async fn nothing_shows_before_the_quantum_ends() {
         veil.ask(sql).await.unwrap();
     }
     assert!(veil.ask("SELECT * FROM nls.women").await.is_err());
-    assert!(!veil.engine.explain(&Veil::asker(), &query(WOMEN), false).await.unwrap().is_empty());
+    assert!(!veil.engine.explain(&Veil::asker(), &query(WOMEN), &[], &[], false).await.unwrap().is_empty());
     for asked in [first, second, third, fourth, fifth] {
         asked.abort();
     }

@@ -3,14 +3,14 @@
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use crate::veil::Veil;
-use crate::wire::socket::{Socket, bind, execute, parse, startup, sync};
+use crate::wire::socket::{Socket, bind, execute, message, parse, startup, sync};
 
 const SCHEMA: &str = "
     CREATE SCHEMA shop; CREATE TYPE shop.\"State of it\" AS ENUM ('paid', 'open', 'it''s \"odd\"'); CREATE DOMAIN shop.city AS text CHECK (value <> '');
-    CREATE DOMAIN shop.price AS numeric(10,2) CHECK (value >= 0);
+    CREATE DOMAIN shop.price AS numeric(10,2) CHECK (value >= 0); CREATE DOMAIN shop.width AS float8; CREATE DOMAIN shop.term AS interval;
     CREATE TABLE shop.buyers (id int PRIMARY KEY);
     CREATE TABLE shop.orders (id int PRIMARY KEY, buyer int NOT NULL REFERENCES shop.buyers, state shop.\"State of it\", city shop.city, price shop.price, data jsonb,
-        tags text[], at time NOT NULL);
+        tags text[], at time NOT NULL, width shop.width, term shop.term);
     INSERT INTO shop.buyers SELECT generate_series(1, 400);
     INSERT INTO shop.orders SELECT g, g, (enum_range(NULL::shop.\"State of it\"))[1 + g % 2], (ARRAY['Lyon', 'Lima'])[1 + g % 2], g % 50,
         jsonb_build_object('shop', 's' || g % 3, 'lines', jsonb_build_array(g, g % 5)), ARRAY['t' || g % 4, 'all'], time '08:00' + g % 10 * interval '1 hour'
@@ -171,6 +171,17 @@ const EXECUTED: [(&str, &str); 17] = [
     ("interval", "'-1 day 02:03'"),
 ];
 
+/// A query with one parameter of an inferred type, and an expression for it.
+const INFERRED: [(&str, &str); 7] = [
+    ("SELECT $1::daterange", "daterange('2020-02-01', '2020-03-04')"),
+    ("SELECT $1::tstzrange", "tstzrange('2020-06-01 12:00+00', NULL)"),
+    ("SELECT lower($1::tsrange)", "tsrange('2020-02-01 12:00', NULL)"),
+    ("SELECT $1::interval[]", "ARRAY['-1 year 2 mons'::interval, '1 day']"),
+    ("SELECT $1::text", "current_schema() || 1"),
+    ("SELECT $1::timetz", "'12:00+05:30'"),
+    ("SELECT $1::bytea", "'\\x5c00'::bytea"),
+];
+
 /// The values of an SQL EXECUTE are computed, and arrive, as in PostgreSQL under the same settings.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_execute_are_postgresqls() {
@@ -188,9 +199,91 @@ async fn values_of_execute_are_postgresqls() {
             let found = row.map(|row| row.values().remove(0).unwrap_or("∅".to_owned()));
             assert_eq!(found.as_slice(), veil.direct(&sql).await, "{sql}");
         }
+        for (query, value) in INFERRED {
+            let sql = format!("{settings}; PREPARE p AS {query}; EXECUTE p ({value}); DEALLOCATE p; RESET ALL");
+            let replies = socket.ask(&sql).await;
+            let row = replies.iter().find(|reply| reply.kind == b'D').unwrap_or_else(|| panic!("{sql}: {replies:?}"));
+            assert_eq!(row.values(), [veil.direct(&sql).await.pop()], "{sql}");
+        }
+    }
+    let sql = "SET IntervalStyle = 'sql_standard'; PREPARE p (interval) AS SELECT $1; EXPLAIN EXECUTE p ('-1 day 02:03'); DEALLOCATE p; RESET ALL";
+    assert!(socket.ask(sql).await.iter().any(|reply| reply.kind == b'D' && format!("{:?}", reply.values()).contains("-1 days -02:03:00")), "{sql}");
+    // A domain is named by a client's Parse alone, by its number.
+    for (domain, query, value, wanted) in [
+        ("width", "SELECT $1 = 0.1::float8 + 0.2::float8", "0.1::float8 + 0.2::float8", "t"),
+        ("term", "SELECT $1::interval", "'-1 day 02:03'::interval + '1 year'", "+1-0 -1 -2:03:00"),
+        ("price", "SELECT $1 > 0.333", "1 / 3.0", "f"),
+    ] {
+        let oid: u32 = socket.value(&format!("SELECT oid FROM pg_catalog.pg_type WHERE typname = '{domain}'")).await.parse().unwrap();
+        let typed = [format!("d\0{query}\0").as_bytes(), &[0, 1], &oid.to_be_bytes()].concat();
+        socket.send(&[message(b'P', &typed), sync()].concat()).await;
+        socket.until_ready().await;
+        let sql = format!("SET extra_float_digits = 0; SET IntervalStyle = 'sql_standard'; EXECUTE d ({value}); DEALLOCATE d; RESET ALL");
+        let replies = socket.ask(&sql).await;
+        let row = replies.iter().find(|reply| reply.kind == b'D').unwrap_or_else(|| panic!("{sql}: {replies:?}"));
+        assert_eq!(row.values(), [Some(wanted.to_owned())], "{sql}");
     }
     // The label of an enum is no value of it before it is bound.
     let sql = "PREPARE p AS SELECT count(*) FROM shop.orders WHERE state = $1; EXECUTE p ('op' || 'en'); DEALLOCATE p";
     let row = socket.ask(sql).await.into_iter().find(|reply| reply.kind == b'D');
     assert_eq!(row.map(|row| row.values().remove(0)), Some(veil.direct("SELECT count(*) FROM shop.orders WHERE state = 'open'").await.pop()));
+}
+
+/// What gives many rows, or reads many, is no value.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_execute_are_one_row() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    let veil = Veil::over(fill, POLICY, Veil::silent()).await;
+    let mut socket = log_in(serve(&veil).await).await;
+    let prepare = "PREPARE p (int) AS SELECT $1";
+    socket.ask(prepare).await;
+    veil.client.batch_execute(prepare).await.unwrap();
+    for value in ["generate_series(1, 2)", "1 + generate_series(1, 0)", "count(*)", "sum(1) OVER ()", "unnest(ARRAY[1])"] {
+        for execute in ["EXECUTE", "EXPLAIN EXECUTE"] {
+            let sql = format!("{execute} p ({value})");
+            let replies = socket.ask(&sql).await;
+            let error = replies.iter().find(|reply| reply.kind == b'E').unwrap_or_else(|| panic!("{sql}: {replies:?}"));
+            let wanted = veil.client.batch_execute(&sql).await.unwrap_err();
+            let wanted = wanted.as_db_error().unwrap();
+            assert_eq!((error.field(b'C').as_str(), error.field(b'M').as_str()), (wanted.code().code(), wanted.message()), "{sql}");
+        }
+    }
+    assert_eq!(socket.value("EXECUTE p (1 + 1)").await, "2");
+}
+
+/// A text is read when it is bound, whatever is set before its portal is executed.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_parameters_are_read_at_bind() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    let veil = Veil::over(fill, POLICY, Veil::silent()).await;
+    let mut socket = log_in(serve(&veil).await).await;
+    let run = |sql: &str| [parse("", sql), bind("", "", &[], &[]), execute("", 0)].concat();
+    for (before, after, sql, text, wanted) in [
+        ("SET DateStyle = 'ISO, MDY'", "SET DateStyle = 'ISO, DMY'", "SELECT $1::date", "03/04/2020", "2020-03-04"),
+        ("SET TimeZone = 'UTC'", "SET TimeZone = 'Asia/Tokyo'", "SELECT $1::timestamptz", "2020-01-01 00:00", "2020-01-01 09:00:00+09"),
+        ("SET IntervalStyle = 'sql_standard'", "RESET IntervalStyle", "SELECT $1::interval", "-1 year 2 mons", "-1 years -2 mons"),
+        ("SET IntervalStyle = 'sql_standard'", "RESET IntervalStyle", "SELECT $1::text", "-1 year 2 mons", "-1 year 2 mons"),
+        (
+            "SET DateStyle = 'ISO, MDY'",
+            "SET DateStyle = 'ISO, DMY'",
+            "SELECT count(*) FROM shop.orders WHERE $1::date = date '2020-03-04'",
+            "03/04/2020",
+            "400",
+        ),
+    ] {
+        let bound = [
+            run(before),
+            parse("q", sql),
+            bind("p", "q", &[text], &[]),
+            run(after),
+            execute("p", 0),
+            message(b'C', b"Sq\0"),
+            run("RESET ALL"),
+            sync(),
+        ];
+        socket.send(&bound.concat()).await;
+        let replies = socket.until_ready().await;
+        let row = replies.iter().find(|reply| reply.kind == b'D').unwrap_or_else(|| panic!("{sql}: {replies:?}"));
+        assert_eq!(row.values(), [Some(wanted.to_owned())], "{sql}");
+    }
 }

@@ -167,7 +167,10 @@ impl Veil {
         let statements = parse(sql).unwrap();
         let [Statement::Explain(query, format)] = statements.as_slice() else { panic!("one EXPLAIN is wanted: {sql}") };
         let asker = Asker { wishes, ..Self::asker() };
-        self.engine.explain(&asker, query, *format == pgveil::parse::ExplainFormat::Json).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
+        self.engine
+            .explain(&asker, query, &[], &[], *format == pgveil::parse::ExplainFormat::Json)
+            .await
+            .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
     }
 
     /// Rows of a statement on the backing database itself, in the form of `rows_as`.
@@ -193,13 +196,14 @@ async fn engine(way: tokio_postgres::Config, client: &tokio_postgres::Client, ya
     let catalog = pgveil::catalog::load(client).await.unwrap();
     let policy = check(&file, &catalog, client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
     let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone())).await.unwrap();
-    shadow.mirror(client).await.unwrap();
+    let mirrored = shadow.mirror(client).await.unwrap();
     let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
     let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
     let backend = Backend::new(way, 4);
     // Before its searches are made, a policy stands as it is.
     let (policy, found) = pgveil::search::settle(&policy, &ledger).await.unwrap().unwrap_or_else(|_| (policy, Vec::new()));
-    let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone()).resting_on(found);
+    let engine =
+        Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone()).resting_on(found).mirroring(&mirrored);
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
         None => engine,

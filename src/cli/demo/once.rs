@@ -42,7 +42,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             }
             Statement::Explain(query, format) => {
                 let json = format == crate::parse::ExplainFormat::Json;
-                for line in engine.explain(&asker, &query, json).await.map_err(report)? {
+                for line in engine.explain(&asker, &query, &[], &[], json).await.map_err(report)? {
                     println!("{line}");
                 }
                 println!();

@@ -142,7 +142,7 @@ fn prepared_statements_are_read() {
     let Statement::Execute(execute) = only("EXECUTE p (1 + 2, 'x', NULL, -1)") else { panic!() };
     assert_eq!(
         execute.values.query(&[23, 25, 16, 20]).unwrap().to_sql(),
-        "SELECT CAST((1 + 2) AS INTEGER), CAST(('x') AS TEXT), CAST((NULL) AS BOOLEAN), CAST((-1) AS BIGINT)"
+        "VALUES (CAST((1 + 2) AS INTEGER), CAST(('x') AS TEXT), CAST((NULL) AS BOOLEAN), CAST((-1) AS BIGINT))"
     );
 }
 

@@ -7,7 +7,7 @@ use sqlparser::ast;
 use super::super::naming::column_name;
 use super::super::open::{check_select, plain_alias};
 use super::super::scope::{name_of, names_of};
-use super::fold::{fold, literal};
+use super::fold::{EXPRESSIONS_ONLY, fold, literal};
 use super::survey::{SCHEMAS, is_catalog_relation};
 use super::{Facts, names};
 use crate::parse::{Statement, parse};
@@ -117,11 +117,11 @@ fn check_factor(factor: &ast::TableFactor) -> Result<(), Refusal> {
             sample: None,
             index_hints,
         } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => match args {
-            Some(ast::TableFunctionArgs { args: _, settings: None }) => check_function(name),
+            Some(ast::TableFunctionArgs { args: _, settings: None }) => check_row_function(name),
             Some(ast::TableFunctionArgs { args: _, settings: Some(_) }) => Err(unsupported("SETTINGS")),
             None => check_relation(name),
         },
-        ast::TableFactor::Function { lateral: _, name, args: _, with_ordinality: _, alias: _ } => check_function(name),
+        ast::TableFactor::Function { lateral: _, name, args: _, with_ordinality: _, alias: _ } => check_row_function(name),
         ast::TableFactor::Derived { lateral: _, subquery: _, alias: _, sample: None }
         | ast::TableFactor::UNNEST { alias: _, array_exprs: _, with_offset: false, with_offset_alias: None, with_ordinality: _ }
         | ast::TableFactor::NestedJoin { table_with_joins: _, alias: _ } => Ok(()),
@@ -150,6 +150,14 @@ fn check_relation(name: &ast::ObjectName) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn check_row_function(name: &ast::ObjectName) -> Result<(), Refusal> {
+    check_function(name)?;
+    match names_of(name)?.last() {
+        Some(function) if EXPRESSIONS_ONLY.contains(&function.as_str()) => Err(denied_function(function)),
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn check_function(name: &ast::ObjectName) -> Result<(), Refusal> {
     let names = names_of(name)?;
     let listed = |function: &String| {
@@ -164,8 +172,12 @@ fn check_function(name: &ast::ObjectName) -> Result<(), Refusal> {
     if offered {
         return Ok(());
     }
-    Err(Refusal::denied(format!("permission denied for function {}", names.last().map_or("", String::as_str)))
-        .detail("Statements about the catalogs may call functions that read the schema or compute with values, and no others."))
+    Err(denied_function(names.last().map_or("", String::as_str)))
+}
+
+fn denied_function(name: &str) -> Refusal {
+    Refusal::denied(format!("permission denied for function {name}"))
+        .detail("Statements about the catalogs may call functions that read the schema or compute with values, and no others.")
 }
 
 /// A width in the pattern of `format` could ask for a gigabyte.

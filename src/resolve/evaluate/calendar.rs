@@ -4,8 +4,10 @@ use super::{NotEvaluable, Value};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::{MICROS_PER_DAY, civil_from_days, date, days_from_civil, days_in_month};
+use crate::resolve::literal::{MICROS_PER_DAY, civil_from_days, date, days_from_civil, days_in_month, in_calendar};
 
+/// Longest format that is evaluated, in bytes.
+const FORMAT_MAX: usize = 60;
 /// Seconds from 1970-01-01 to 2000-01-01.
 const EPOCH: i64 = 946_684_800;
 
@@ -23,8 +25,7 @@ fn day_of(micros: i64) -> Result<i32, NotEvaluable> {
 
 /// The calendar's years only.
 fn within(micros: i64) -> Result<i64, NotEvaluable> {
-    let (first, last) = (days_from_civil(1, 1, 1), days_from_civil(9999, 12, 31));
-    if (first..=last).contains(&day_of(micros)?) { Ok(micros) } else { Err(NotEvaluable) }
+    if in_calendar(micros) { Ok(micros) } else { Err(NotEvaluable) }
 }
 
 /// EXTRACT and date_part.
@@ -179,6 +180,9 @@ const FIELDS: &[&str] = &["YYYY", "HH24", "MM", "DD", "MI", "SS", "Q"];
 /// `to_char` with the plain numeric fields.
 pub(super) fn formatted(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     let [operand, Scalar::Text(format)] = values else { return Err(NotEvaluable) };
+    if format.len() > FORMAT_MAX {
+        return Err(NotEvaluable);
+    }
     let micros = instant(operand)?;
     let (year, month, day) = civil_from_days(day_of(micros)?);
     let in_day = micros.rem_euclid(MICROS_PER_DAY);

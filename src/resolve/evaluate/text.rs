@@ -4,14 +4,28 @@ use super::{NotEvaluable, Value};
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
 
-/// Longest text that is evaluated, in bytes.
+/// Longest text that is evaluated, and that an evaluation gives, in bytes.
 const BYTES_MAX: usize = 1000;
+/// Most pairs of characters that one call compares.
+const PAIRS_MAX: usize = 4000;
 
 fn text(value: &Scalar) -> Result<&str, NotEvaluable> {
     match value {
         Scalar::Text(text) if text.len() <= BYTES_MAX => Ok(text),
         _ => Err(NotEvaluable),
     }
+}
+
+/// A text that a call gives.
+fn shown(text: String) -> Result<Value, NotEvaluable> {
+    if text.len() <= BYTES_MAX { Ok(Some(Scalar::Text(text))) } else { Err(NotEvaluable) }
+}
+
+/// # Errors
+/// Where the product of both lengths is more than one call may compare.
+fn compared<'t>(subject: &str, other: &'t Scalar) -> Result<&'t str, NotEvaluable> {
+    let other = text(other)?;
+    if subject.len() * other.len() <= PAIRS_MAX { Ok(other) } else { Err(NotEvaluable) }
 }
 
 fn integer(value: &Scalar) -> Result<i64, NotEvaluable> {
@@ -29,14 +43,14 @@ pub(super) fn joined(function: Function, values: &[Value]) -> Result<Value, NotE
         (_, _) => return Err(NotEvaluable),
     };
     let parts = parts.iter().flatten().map(text).collect::<Result<Vec<_>, _>>()?;
-    Ok(Some(Scalar::Text(parts.join(separator))))
+    let bytes = parts.iter().map(|part| part.len()).sum::<usize>() + separator.len() * parts.len().saturating_sub(1);
+    if bytes <= BYTES_MAX { shown(parts.join(separator)) } else { Err(NotEvaluable) }
 }
 
 pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     use Function as F;
     let Some((first, rest)) = values.split_first() else { return Err(NotEvaluable) };
     let subject = text(first)?;
-    let shown = |text: String| Ok(Some(Scalar::Text(text)));
     let number = |value: usize| Ok(Some(Scalar::Int(value as i64)));
     match (function, rest) {
         (F::Lower, []) if subject.is_ascii() => shown(subject.to_ascii_lowercase()),
@@ -47,7 +61,7 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
         (F::Reverse, []) => shown(subject.chars().rev().collect()),
         (F::Ascii, []) => Ok(Some(Scalar::Int(subject.chars().next().map_or(0, |c| i64::from(u32::from(c)))))),
         (F::Trim | F::TrimLeft | F::TrimRight, characters) => {
-            let characters = characters.first().map_or(Ok(" "), |c| text(c))?;
+            let characters = characters.first().map_or(Ok(" "), |c| compared(subject, c))?;
             let is_trimmed = |c: char| characters.contains(c);
             let left = if function == F::TrimRight { subject } else { subject.trim_start_matches(is_trimmed) };
             shown(if function == F::TrimLeft { left } else { left.trim_end_matches(is_trimmed) }.to_owned())
@@ -60,16 +74,20 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
         (F::StartsWith, [prefix]) => Ok(Some(Scalar::Bool(subject.starts_with(text(prefix)?)))),
         (F::Replace, [from, to]) => match text(from)? {
             "" => shown(subject.to_owned()),
-            from => shown(subject.replace(from, text(to)?)),
+            from => shown(replaced(subject, from, text(to)?)?),
         },
         (F::Left | F::Right | F::Substring | F::SubstringFor, counts) => shown(part(function, subject, counts)?),
         (F::SplitPart, [separator, at]) => shown(split(subject, text(separator)?, integer(at)?)?),
         (F::PadLeft | F::PadRight, [length, fill @ ..]) => {
             shown(padded(function, subject, integer(length)?, fill.first().map_or(Ok(" "), |f| text(f))?)?)
         }
-        (F::Repeat, [count]) if integer(count)? <= 100 => shown(subject.repeat(usize::try_from(integer(count)?).unwrap_or(0))),
+        (F::Repeat, [count]) => match usize::try_from(integer(count)?).unwrap_or(0) {
+            count if subject.len().saturating_mul(count) <= BYTES_MAX => shown(subject.repeat(count)),
+            _ => Err(NotEvaluable),
+        },
         (F::Like, [pattern]) => {
-            let (subject, pattern): (Vec<char>, Vec<char>) = (subject.chars().collect(), text(pattern)?.chars().collect());
+            let pattern: Vec<char> = compared(subject, pattern)?.chars().collect();
+            let subject: Vec<char> = subject.chars().collect();
             Ok(Some(Scalar::Bool(matches(&subject, &pattern))))
         }
         _ => Err(NotEvaluable),
@@ -100,6 +118,12 @@ fn part(function: Function, subject: &str, counts: &[&Scalar]) -> Result<String,
     };
     let (first, last) = (first.clamp(0, length) as usize, last.clamp(0, length) as usize);
     Ok(subject.chars().skip(first).take(last.saturating_sub(first)).collect())
+}
+
+/// Not where it would be longer than what is evaluated here.
+fn replaced(subject: &str, from: &str, to: &str) -> Result<String, NotEvaluable> {
+    let found = subject.matches(from).count();
+    if subject.len() - found * from.len() + found * to.len() <= BYTES_MAX { Ok(subject.replace(from, to)) } else { Err(NotEvaluable) }
 }
 
 fn split(subject: &str, separator: &str, at: i64) -> Result<String, NotEvaluable> {

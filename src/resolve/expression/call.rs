@@ -10,7 +10,9 @@ use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Entry, Function, Kind, is_known, overload};
 use crate::resolve::evaluate::folded;
-use crate::resolve::literal::{INTERVAL_HINT, MICROS_PER_DAY, coerce, integer_range, interval, is_unknown, read_by_pattern, type_name};
+use crate::resolve::literal::{
+    INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of, is_unknown, read_by_pattern, type_name,
+};
 use crate::resolve::scope::names_of;
 use crate::resolve::tree::{Expr, Node};
 
@@ -227,8 +229,7 @@ impl Expressions<'_> {
             (Some(field), None) => Some(field.to_string().to_ascii_lowercase()),
             _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
         };
-        let value =
-            interval(text, field.as_deref()).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT))?;
+        let value = interval_of(text, field.as_deref(), self.constants.signs_each)?;
         Ok(Expr::literal(Some(value), Type::Interval))
     }
 
@@ -374,13 +375,17 @@ fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
 /// A step of a fixed length, from a constant origin.
 fn check_bin(arguments: &[Expr]) -> Result<(), Refusal> {
     let step = match arguments.first().and_then(Expr::as_literal) {
-        Some(Scalar::Interval { months: 0, days, micros }) => i64::from(*days) * MICROS_PER_DAY + micros,
+        Some(Scalar::Interval { months: 0, days, micros }) => i128::from(*days) * i128::from(MICROS_PER_DAY) + i128::from(*micros),
         _ => 0,
     };
-    if step > 0 && arguments.get(2).is_some_and(|origin| origin.as_literal().is_some()) {
+    // From the year 1, so long a step back is still within PostgreSQL's own calendar.
+    let longest = 4000 * 365 * i128::from(MICROS_PER_DAY);
+    let is_in_calendar = |origin: &Expr| matches!(origin.as_literal(), Some(Scalar::Timestamp(micros)) if in_calendar(*micros));
+    if (1..=longest).contains(&step) && arguments.get(2).is_some_and(is_in_calendar) {
         return Ok(());
     }
-    Err(Refusal::unsupported("date_bin() with this step or origin").hint("Give a positive constant step without months, and a constant origin."))
+    Err(Refusal::unsupported("date_bin() with this step or origin")
+        .hint("Give a positive constant step of at most 4000 years without months, and a constant origin in the years 1 to 9999."))
 }
 
 fn check_histogram(arguments: &[Expr]) -> Result<(), Refusal> {

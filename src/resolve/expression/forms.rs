@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::{coerce, type_name, unknown, unknown_abroad};
+use crate::resolve::literal::{coerce, type_name};
 use crate::resolve::middle::is_constant_list;
 use crate::resolve::tree::{Expr, Node};
 
@@ -245,11 +245,7 @@ impl Expressions<'_> {
                     ast::Expr::Value(ast::ValueWithSpan {
                         value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text),
                         span: _,
-                    }) => written(text)
-                        .ok_or_else(no_array)?
-                        .into_iter()
-                        .map(|text| Expr::literal(text.map(Scalar::Text), if self.constants.is_utc { unknown() } else { unknown_abroad() }))
-                        .collect(),
+                    }) => written(text).ok_or_else(no_array)?.into_iter().map(|text| Expr::literal(text.map(Scalar::Text), self.unknown())).collect(),
                     other => self.elements(other)?,
                 };
                 elements.into_iter().map(|e| self.cast_to(e, &to)).collect()

@@ -1,5 +1,7 @@
 //! Constant patterns, checked before PostgreSQL sees them: it compiles a pattern at the first row that meets it, so that an error would tell that there is one.
 
+use std::collections::BTreeSet;
+
 use crate::refusal::{Refusal, sqlstate};
 
 /// Longest constant pattern of LIKE, and most wildcards in it: matching time grows with both.
@@ -65,16 +67,70 @@ pub fn regex(pattern: &str) -> Result<(), Refusal> {
     if pattern.is_empty() {
         return Ok(());
     }
-    let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0, repeats: false };
-    let states = reader.alternatives().ok_or_else(refused)?;
-    if reader.at == reader.rest.len() && states <= REGEX_STATES_MAX { Ok(()) } else { Err(refused()) }
+    if size(pattern).is_some_and(|(size, _)| size.states <= REGEX_STATES_MAX) { Ok(()) } else { Err(refused()) }
 }
 
-/// States that a pattern's bounds unfold to; where it is none that [`regex`] reads, its length.
-pub fn regex_states(pattern: &str) -> u64 {
-    let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0, repeats: false };
-    let states = reader.alternatives().filter(|_| reader.at == reader.rest.len());
-    states.unwrap_or(pattern.len() as u64)
+/// Arcs of what PostgreSQL compiles a pattern to, at most: one a state, and at a state of many characters one for each that stands in the pattern for itself;
+/// again for each part that may be skipped. Of what [`regex`] does not read it is the length squared.
+pub fn regex_arcs(pattern: &str) -> u64 {
+    let length = pattern.len() as u64;
+    let Some((Size { states, wide, skipped, .. }, alone)) = size(pattern) else { return length * length };
+    // And those of the classes that have a name.
+    wide.saturating_mul(alone + 3).saturating_add(states).saturating_mul(skipped + 1)
+}
+
+/// Characters that an attempt to match at one place reads before it fails, at most; `None` where that is the rest of the text.
+pub fn regex_reach(pattern: &str) -> Option<u64> {
+    // To the end of the text it matches whatever is there.
+    let pattern = pattern.strip_suffix('$').filter(|rest| rest.ends_with(".*") && !rest.ends_with("\\.*")).unwrap_or(pattern);
+    let (size, _) = size(pattern)?;
+    let is_one_way = !pattern.contains('|');
+    // Where the first place is the only one, or does not match, none does.
+    let is_decided_at_once = is_one_way && ["^", ".*", "(.*"].iter().any(|start| pattern.starts_with(start));
+    // A part without an end that is the last of all goes on as long as it matches.
+    let ends_endless = is_one_way && !pattern.contains('(') && size.endless == 1 && size.ends_endless;
+    (size.endless == 0 || is_decided_at_once || ends_endless).then_some(size.states)
+}
+
+/// With the number of characters that stand alone or end a range. `None` for what is not read to its end.
+fn size(pattern: &str) -> Option<(Size, u64)> {
+    let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0, repeats: false, alone: BTreeSet::new() };
+    let size = reader.alternatives().filter(|_| reader.at == reader.rest.len())?;
+    Some((size, reader.alone.len() as u64))
+}
+
+/// How large a part of a pattern is when its bounds are unfolded.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    states: u64,
+    /// Of these, those that more than one character leads on from.
+    wide: u64,
+    /// Parts that may be empty.
+    skipped: u64,
+    /// Parts that are repeated without end, and whether the last part is one.
+    endless: u64,
+    ends_endless: bool,
+}
+
+impl Size {
+    const ONE: Self = Self { states: 1, wide: 0, skipped: 0, endless: 0, ends_endless: false };
+    const WIDE: Self = Self { wide: 1, ..Self::ONE };
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            states: self.states + other.states,
+            wide: self.wide + other.wide,
+            skipped: self.skipped + other.skipped,
+            endless: self.endless + other.endless,
+            ends_endless: other.ends_endless,
+        }
+    }
+
+    /// A pattern of 500 bytes in ten groups of a hundred times each is past any limit, and within a number of 64 bits.
+    fn times(self, times: u64) -> Self {
+        let by = |size: u64| size.saturating_mul(times).min(1 << 40);
+        Self { states: by(self.states), wide: by(self.wide), skipped: by(self.skipped), endless: by(self.endless), ..self }
+    }
 }
 
 /// A SIMILAR TO pattern with a backslash as its escape, whatever escape it was written with.
@@ -85,6 +141,11 @@ pub fn similar(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
     let pattern = with_backslash(pattern, escape)?;
     let (mut written, mut in_brackets, mut rest) = (String::new(), false, pattern.chars());
     while let Some(c) = rest.next() {
+        // For PostgreSQL's versions the brackets end at unlike places.
+        let is_first = written.ends_with('[') || written.ends_with("[^");
+        if in_brackets && (c == '[' || (c == ']' && is_first)) {
+            return Err(Refusal::unsupported(format!("\"{c}\" at this place in brackets of SIMILAR TO")).hint("Use a regular expression with ~."));
+        }
         match c {
             // In brackets a backslash is read in more than one way; before a letter or a quote it means something of its own.
             '\\' => match rest.next() {
@@ -119,6 +180,8 @@ struct Reader {
     depth: usize,
     /// The part just read holds a quantifier: one on top of it would make the finding of groups slow.
     repeats: bool,
+    /// Characters that are told from all others.
+    alone: BTreeSet<char>,
 }
 
 impl Reader {
@@ -132,16 +195,16 @@ impl Reader {
         found
     }
 
-    fn alternatives(&mut self) -> Option<u64> {
+    fn alternatives(&mut self) -> Option<Size> {
         let mut states = self.branch()?;
         while self.take('|') {
-            states = states.checked_add(self.branch()?)?;
+            states = states.plus(self.branch()?);
         }
         Some(states)
     }
 
-    fn branch(&mut self) -> Option<u64> {
-        let (mut states, mut pieces) = (0u64, 0);
+    fn branch(&mut self) -> Option<Size> {
+        let (mut states, mut pieces) = (Size::default(), 0);
         while let Some(c) = self.peek() {
             if c == '|' || (c == ')' && self.depth > 0) {
                 break;
@@ -149,7 +212,7 @@ impl Reader {
             self.at += 1;
             let size = match c {
                 // Anchors take no quantifier.
-                '^' | '$' => 1,
+                '^' | '$' => Size::ONE,
                 c => {
                     let outside = std::mem::replace(&mut self.repeats, false);
                     let atom = self.atom(c)?;
@@ -158,16 +221,23 @@ impl Reader {
                         return None;
                     }
                     self.repeats = outside || repeated || times.is_some();
-                    atom.checked_mul(times.unwrap_or(1))?
+                    let Times { most, may_be_none, is_endless } = times.unwrap_or(Times { most: 1, may_be_none: false, is_endless: false });
+                    let unfolded = atom.times(most);
+                    Size {
+                        skipped: unfolded.skipped + u64::from(may_be_none),
+                        endless: unfolded.endless + u64::from(is_endless),
+                        ends_endless: is_endless,
+                        ..unfolded
+                    }
                 }
             };
-            states = states.checked_add(size)?;
+            states = states.plus(size);
             pieces += 1;
         }
         (pieces > 0).then_some(states)
     }
 
-    fn atom(&mut self, first: char) -> Option<u64> {
+    fn atom(&mut self, first: char) -> Option<Size> {
         match first {
             '(' => {
                 if self.take('?') && !self.take(':') {
@@ -179,10 +249,19 @@ impl Reader {
                 self.take(')').then_some(states)
             }
             '[' => self.brackets(),
-            '\\' => self.escape().map(|_| 1),
+            '\\' => self.escape().map(|escape| match escape {
+                Escape::Class | Escape::Complement => Size::WIDE,
+                Escape::Character(c) => self.lone(c),
+            }),
+            '.' => Some(Size::WIDE),
             '*' | '+' | '?' | '{' | '}' | ')' | ']' | '\0' => None,
-            _ => Some(1),
+            c => Some(self.lone(c)),
         }
+    }
+
+    fn lone(&mut self, c: char) -> Size {
+        self.alone.insert(c);
+        Size::ONE
     }
 
     /// What may follow a backslash: a class, a character written by a letter, or a sign as it is.
@@ -201,20 +280,22 @@ impl Reader {
     }
 
     /// How often the part before it is unfolded; `Some(None)` where there is no quantifier.
-    fn quantifier(&mut self) -> Option<Option<u64>> {
+    fn quantifier(&mut self) -> Option<Option<Times>> {
         let times = match self.peek() {
-            Some('*' | '+' | '?') => {
+            Some(sign @ ('*' | '+' | '?')) => {
                 self.at += 1;
-                1
+                Times { most: 1, may_be_none: sign != '+', is_endless: sign != '?' }
             }
             Some('{') => {
                 self.at += 1;
                 let least = self.number()?;
-                let most = if self.take(',') { if self.peek() == Some('}') { least } else { self.number()? } } else { least };
+                let ends = !self.take(',');
+                let is_endless = !ends && self.peek() == Some('}');
+                let most = if ends || is_endless { least } else { self.number()? };
                 if !self.take('}') || most > BOUND_MAX || least > most || most == 0 {
                     return None;
                 }
-                most + 1
+                Times { most: most + 1, may_be_none: least == 0, is_endless }
             }
             _ => return Some(None),
         };
@@ -232,14 +313,14 @@ impl Reader {
     }
 
     /// A hyphen that is neither first nor last makes a range; behind a class or another range it is an error.
-    fn brackets(&mut self) -> Option<u64> {
+    fn brackets(&mut self) -> Option<Size> {
         self.take('^');
         let mut members = 0;
         loop {
             let c = self.peek()?;
             self.at += 1;
             let low = match c {
-                ']' if members > 0 => return Some(1),
+                ']' if members > 0 => return Some(Size::WIDE),
                 '[' => {
                     self.class_name()?;
                     members += 1;
@@ -257,11 +338,13 @@ impl Reader {
                 c => c,
             };
             members += 1;
+            self.alone.insert(low);
             if self.peek() == Some('-') && self.rest.get(self.at + 1).is_some_and(|c| *c != ']') {
                 self.at += 1;
                 let high = self.peek()?;
                 self.at += 1;
                 let width = u32::from(high).checked_sub(u32::from(low))?;
+                self.alone.insert(high);
                 if matches!(high, '[' | '\\') || low == '\\' || width > RANGE_MAX {
                     return None;
                 }
@@ -277,6 +360,13 @@ impl Reader {
         self.at += name.len() + 3;
         Some(())
     }
+}
+
+/// How often a part stands there.
+struct Times {
+    most: u64,
+    may_be_none: bool,
+    is_endless: bool,
 }
 
 enum Escape {
@@ -295,6 +385,44 @@ mod tests {
         assert_eq!(like("a\\%", None).unwrap(), "a\\%");
         assert_eq!(like("a\\", Some("")).unwrap(), "a\\\\");
         assert!(like("abc", Some("c")).is_err() && like("a\\", None).is_err() && like("a", Some("ab")).is_err());
+    }
+
+    #[test]
+    fn brackets_of_similar_to_are_those_of_every_version() {
+        for good in ["[a-z]+", "[^a-c]", "x[0-9]%", "[-a]_", "[a-z0-9._-]+@%", "[A-Za-z_]+"] {
+            assert!(similar(good, None).is_ok(), "{good}");
+        }
+        for bad in ["[]_-A]", "[^]_-A]", "[[:alpha:]_-A]", "[a[b]", "[_-A]"] {
+            assert!(similar(bad, None).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_searched_at_each_character_is_known() {
+        for (pattern, reach) in [("\\s+", 1), ("ab[c-e]*", 3), ("abc|d", 4), ("[0-9]{4}-[0-9]{2}", 9), (".*@", 2), ("^a.*b", 4), ("@.*$", 2)] {
+            assert_eq!(regex_reach(pattern), Some(reach), "{pattern}");
+        }
+        for pattern in ["a.*b|a", "a|b+", "(a+)b", "a*b", "(a|b*)", "a{2,}b", "\\s+$", "^a|b.*c", "a\\.*$"] {
+            assert_eq!(regex_reach(pattern), None, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn arcs_are_counted_where_characters_and_parts_multiply() {
+        assert_eq!(regex_arcs("abc|d"), 4);
+        assert_eq!(regex_arcs("[a-z]{9}"), 10 + 10 * (2 + 3));
+        // One state each, skipped or not.
+        assert_eq!(regex_arcs("a?b?c"), 3 * 3);
+        assert_eq!(regex_arcs("a.*b"), (3 + 2 + 3) * 2);
+        let letters: String = (0..200).filter_map(|n| char::from_u32(0x400 + n)).collect();
+        // PostgreSQL compiles them for 15, 16 and 3 seconds.
+        for (slow, arcs) in [
+            (format!("{letters}|{}", "\\w{0,99}".repeat(7)), 1_100_000),
+            (format!("{letters}|{}", "[^a]{0,99}".repeat(7)), 1_100_000),
+            (format!("{}|{}", &letters[..100], "\\w{0,99}".repeat(8)), 380_000),
+        ] {
+            assert!(regex_arcs(&slow) > arcs, "{slow}: {}", regex_arcs(&slow));
+        }
     }
 
     #[test]

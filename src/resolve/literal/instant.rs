@@ -1,6 +1,6 @@
 //! Dates and times in ISO form, with or without a zone. What else PostgreSQL reads depends on DateStyle, or is a word such as `now`.
 
-use super::{MICROS_PER_DAY, date};
+use super::{MICROS_PER_DAY, date, in_calendar};
 
 /// Longest offset from UTC that PostgreSQL takes, in minutes.
 const OFFSET_MAX: i64 = 15 * 60 + 59;
@@ -18,9 +18,9 @@ pub fn local(text: &str) -> Option<i64> {
     read(text).map(|written| written.local)
 }
 
-/// The same of a timestamp with zone; without one in the text, in a session of UTC.
+/// The same of a timestamp with zone; without one in the text, in a session of UTC. Zones do not lead out of the years 1 to 9999.
 pub(super) fn in_utc(text: &str) -> Option<i64> {
-    read(text).map(|written| written.local - written.offset.unwrap_or(0))
+    read(text).map(|written| written.local - written.offset.unwrap_or(0)).filter(|micros| in_calendar(*micros))
 }
 
 /// The day of a date, or of a timestamp's text.
@@ -137,6 +137,7 @@ mod tests {
         ] {
             assert_eq!(local(text), None, "{text}");
         }
+        assert_eq!((in_utc("0001-01-01 00:00+15"), in_utc("9999-12-31 23:00-02"), in_utc("9999-12-31 23:00+02").is_some()), (None, None, true));
         assert!(names_zone("2000-01-01 00:00Z") && !names_zone("2000-01-01 00:00") && names_zone("tomorrow"));
     }
 }

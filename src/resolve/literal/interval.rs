@@ -1,4 +1,4 @@
-//! Interval constants, as PostgreSQL reads them under IntervalStyle postgres.
+//! Interval constants, as PostgreSQL reads them under every IntervalStyle but sql_standard, and where no sign stands for all numbers under that too.
 
 use crate::policy::Scalar;
 
@@ -29,6 +29,15 @@ pub fn interval(text: &str, field: Option<&str>) -> Option<Scalar> {
         (None, None) => words(&text, &mut parts)?,
     }
     parts.scalar()
+}
+
+/// Under IntervalStyle sql_standard the sign of the first number stands for all: it is a minus, there are more numbers, and none of these has a sign.
+pub fn signs_all(text: &str) -> bool {
+    let text = text.trim();
+    let tokens = split(text.strip_prefix('@').unwrap_or(text));
+    let Some((first, others)) = tokens.split_first() else { return false };
+    let mut others = others.iter().filter(|token| !token.starts_with(|c: char| c.is_ascii_alphabetic())).peekable();
+    first.starts_with('-') && others.peek().is_some() && !others.any(|number| number.starts_with(['-', '+']))
 }
 
 impl Parts {
@@ -269,6 +278,28 @@ mod tests {
         }
         for text in ["", "day", "1 dog", "1 day x", "0.51 months", "1.55 years", "1:2:3:4", "1000000 years", "infinity", "now"] {
             assert_eq!(interval(text, None), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_sign_before_several_numbers_stands_for_all() {
+        for text in ["-1 year 2 mons", "@ -1 year 2 mons", " -1 day 04:05:06", "-1-2 3", "-1 04:05", "-1y2mon", "-1 day 2 hours ago"] {
+            assert!(signs_all(text), "{text}");
+        }
+        for text in [
+            "-1 day",
+            "-1-2",
+            "-04:05",
+            "1 year -2 mons",
+            "-1 year +2 mons 3 days",
+            "-1 year -2 mons",
+            "P-1Y2M",
+            "+1 day 2 hours",
+            "-1 day ago",
+            "",
+            "@",
+        ] {
+            assert!(!signs_all(text), "{text}");
         }
     }
 }

@@ -40,7 +40,7 @@ impl Settings {
 
     /// A setting of the startup packet: becomes the session's default.
     pub(super) fn set_default(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
-        let (name, value) = self.check(name, &[value.to_owned()])?;
+        let (name, value) = self.check(name, &values_of(name, value)?)?;
         self.bound(&name)?;
         self.defaults.insert(name, value);
         Ok(())
@@ -205,6 +205,11 @@ impl Settings {
             .map(|name| (name.to_owned(), self.value(name).to_owned()))
             .collect()
     }
+}
+
+/// What SET would be given for a value that is one text: of the startup packet, of `options`, of `set_config`.
+pub(super) fn values_of(name: &str, text: &str) -> Result<Vec<String>, Refusal> {
+    find(name).map_or_else(|| Ok(vec![text.to_owned()]), |known| value::of_text(known, text))
 }
 
 /// The setting that a transaction's own setting starts from.

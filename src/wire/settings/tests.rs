@@ -26,7 +26,7 @@ fn values_are_shown_as_postgresql_shows_them() {
         ("statement_timeout", "-1", Err("22023")),
         ("extra_float_digits", "4", Err("22023")),
         ("search_path", "a|B c", Ok("a, \"B c\"")),
-        ("search_path", "\"$user\", Public", Ok("\"$user\", public")),
+        ("search_path", "$user|public", Ok("\"$user\", public")),
         ("pgveil.epsilon", "0.5", Ok("0.5")),
         ("pgveil.epsilon", "0", Err("22023")),
         ("pgveil.epsilon", "NaN", Err("22023")),
@@ -44,6 +44,31 @@ fn values_are_shown_as_postgresql_shows_them() {
     assert_eq!(settings.show("TIMEZONE").unwrap().0, "TimeZone");
     assert_eq!(settings.search_path("ann"), ["ann", "public"]);
     assert_eq!(settings.wishes().epsilon, Some(0.5));
+}
+
+#[test]
+fn a_list_is_split_where_it_is_one_text() {
+    let split = |list: &str| super::values_of("Search_Path", list).map_err(|refusal| refusal.sqlstate);
+    let long = "n".repeat(62);
+    for (list, names) in [
+        ("", &[][..]),
+        (" \t", &[]),
+        ("Public", &["public"]),
+        ("\"$user\", Public", &["$user", "public"]),
+        ("a ,\"B, c\" ,\"d\"\"E\",Ä", &["a", "B, c", "d\"E", "Ä"]),
+        ("\"\"", &[""]),
+        (&format!("{long}é"), &[&long]),
+    ] {
+        assert_eq!(split(list).unwrap(), names, "{list}");
+    }
+    for list in ["a b", "a,", ",a", "a,,b", "\"a", "\"a\"b", ","] {
+        assert_eq!(split(list), Err("22023".to_owned()), "{list}");
+    }
+    assert_eq!(super::values_of("my.list", "A, b").unwrap(), ["A, b"]);
+    // An item of SET is a name already.
+    let mut settings = Settings::new(&[]);
+    assert_eq!(set(&mut settings, "search_path", "a,b|\"c\"|Public").unwrap(), "\"a,b\", \"\"\"c\"\"\", \"Public\"");
+    assert_eq!(settings.search_path("ann"), ["a,b", "\"c\"", "Public"]);
 }
 
 #[test]

@@ -4,11 +4,14 @@ use super::known::{Kind, Known};
 use crate::policy::Wishes;
 use crate::refusal::{Refusal, sqlstate};
 
+/// Bytes that PostgreSQL keeps of a name.
+const NAME_BYTES_MAX: usize = 63;
+
 /// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
 pub(super) fn normalize(known: &Known, values: &[String], current: &str) -> Result<String, Refusal> {
     let Known { name, kind, .. } = known;
     match kind {
-        Kind::SearchPath => return search_path(values),
+        Kind::SearchPath => return Ok(search_path(values)),
         Kind::DateStyle => return date_style(&values.join(","), current).ok_or_else(|| invalid(name, &values.join(", "))),
         _ => {}
     }
@@ -150,13 +153,27 @@ fn wish(name: &str, value: &str) -> Result<String, Refusal> {
     Ok(wishes.show(name))
 }
 
-/// One string may hold a whole list, as in `options`; several values are one schema each.
-fn search_path(values: &[String]) -> Result<String, Refusal> {
-    let schemas = match values {
-        [list] if list.contains(',') || list.contains('"') => identifiers(list).ok_or_else(|| invalid("search_path", list))?,
-        _ => values.to_vec(),
-    };
-    Ok(schemas.iter().map(|schema| quote(schema)).collect::<Vec<_>>().join(", "))
+/// Each value is the name of one schema, which is not taken apart.
+fn search_path(values: &[String]) -> String {
+    values.iter().map(|schema| quote(schema)).collect::<Vec<_>>().join(", ")
+}
+
+/// The values of a setting whose text came whole: that of search_path is a list of names.
+pub(super) fn of_text(known: &Known, text: &str) -> Result<Vec<String>, Refusal> {
+    match known.kind {
+        Kind::SearchPath => identifiers(text).ok_or_else(|| invalid(known.name, text).detail("List syntax is invalid.")),
+        Kind::Preset
+        | Kind::Encoding
+        | Kind::Bool
+        | Kind::Integer { .. }
+        | Kind::Duration
+        | Kind::Choice(_)
+        | Kind::DateStyle
+        | Kind::TimeZone
+        | Kind::Name
+        | Kind::Text
+        | Kind::Wish => Ok(vec![text.to_owned()]),
+    }
 }
 
 fn quote(identifier: &str) -> String {
@@ -166,39 +183,43 @@ fn quote(identifier: &str) -> String {
     if plain { identifier.to_owned() } else { format!("\"{}\"", identifier.replace('"', "\"\"")) }
 }
 
-/// A comma separated list of identifiers, quoted or folded to lower case.
+/// A comma separated list of identifiers, quoted or folded to lower case; `None` where it is none.
 pub(super) fn identifiers(list: &str) -> Option<Vec<String>> {
+    let blank = |c: char| c.is_ascii_whitespace();
     let mut found = Vec::new();
-    let mut rest = list.trim();
-    while !rest.is_empty() {
-        if let Some(quoted) = rest.strip_prefix('"') {
-            let (mut name, mut tail) = (String::new(), quoted);
-            loop {
-                let (part, after) = tail.split_once('"')?;
-                name.push_str(part);
-                tail = match after.strip_prefix('"') {
-                    Some(more) => {
-                        name.push('"');
-                        more
-                    }
-                    None => {
-                        rest = after.trim_start();
-                        break;
-                    }
-                };
-            }
-            found.push(name);
+    let mut rest = list.trim_start_matches(blank);
+    while !rest.is_empty() || !found.is_empty() {
+        let (name, after) = if let Some(quoted) = rest.strip_prefix('"') {
+            unquoted(quoted)?
         } else {
-            let end = rest.find(',').unwrap_or(rest.len());
-            let (name, after) = rest.split_at(end);
-            found.push(name.trim().to_ascii_lowercase());
-            rest = after;
-        }
-        rest = match rest.strip_prefix(',') {
-            Some(more) => more.trim_start(),
-            None if rest.is_empty() => rest,
-            None => return None,
+            let (name, after) = rest.split_at(rest.find(|c| c == ',' || blank(c)).unwrap_or(rest.len()));
+            (name.to_ascii_lowercase(), after)
         };
+        if name.is_empty() && !rest.starts_with('"') {
+            return None;
+        }
+        found.push(name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned());
+        let after = after.trim_start_matches(blank);
+        match after.strip_prefix(',') {
+            Some(more) => rest = more.trim_start_matches(blank),
+            None => return after.is_empty().then_some(found),
+        }
     }
     Some(found)
+}
+
+/// The name up to its closing quote, and what follows.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let (mut name, mut rest) = (String::new(), text);
+    loop {
+        let (part, after) = rest.split_once('"')?;
+        name.push_str(part);
+        match after.strip_prefix('"') {
+            Some(more) => {
+                name.push('"');
+                rest = more;
+            }
+            None => return Some((name, after)),
+        }
+    }
 }

@@ -4,7 +4,7 @@ const { Client, Pool } = require("pg");
 const Cursor = require("pg-cursor");
 
 const WOMEN = "SELECT count(*) FROM nls.women";
-const SLOW = "SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations b, nls.industries c, nls.occupations d, nls.industries e";
+const SLOW = "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c";
 const veiled = { host: "127.0.0.1", port: +process.env.VEILED_PORT, user: "analyst", password: "analyst", database: "nls" };
 const direct = { host: "127.0.0.1", port: +process.env.DIRECT_PORT, user: "postgres", database: "nls" };
 

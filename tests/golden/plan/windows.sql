@@ -10,4 +10,6 @@ SELECT avg(last - hourly_wage) FROM (SELECT hourly_wage, last_value(hourly_wage)
 
 SELECT avg(near), avg(place) FROM (SELECT count(*) FILTER (WHERE hourly_wage > 5) OVER (PARTITION BY woman_id ORDER BY year RANGE BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS near, percent_rank() OVER (PARTITION BY woman_id ORDER BY hourly_wage) AS place FROM nls.interviews) AS g;
 
-SELECT avg(latest) FROM (SELECT last_value(hours_per_week) OVER (PARTITION BY woman_id ORDER BY year) AS latest, nth_value(hours_per_week, 2) OVER (PARTITION BY woman_id ORDER BY year) AS second FROM nls.interviews) AS g WHERE second > 20
+SELECT avg(latest) FROM (SELECT last_value(hours_per_week) OVER (PARTITION BY woman_id ORDER BY year) AS latest, nth_value(hours_per_week, 2) OVER (PARTITION BY woman_id ORDER BY year) AS second FROM nls.interviews) AS g WHERE second > 20;
+
+SELECT avg(gap) FROM (SELECT year - lag(year) OVER (PARTITION BY year / 5 ORDER BY year) AS gap FROM nls.interviews) AS g WHERE gap < 20;

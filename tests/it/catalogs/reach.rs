@@ -22,7 +22,7 @@ async fn ask_as(shop: &Shop, asker: &Asker, sql: &str) -> Result<Vec<String>, St
 }
 
 /// Each would change, wait, signal, read files, run SQL from text, or tell of the server.
-const DENIED: [&str; 48] = [
+const DENIED: [&str; 50] = [
     "SELECT pg_sleep(100)",
     "SELECT pg_catalog.pg_sleep(100) FROM pg_class",
     "SELECT * FROM pg_sleep(100)",
@@ -42,6 +42,8 @@ const DENIED: [&str; 48] = [
     "SELECT current_setting(current_setting(lower(relname))) FROM pg_class",
     "SELECT current_setting('hba_file'), version()",
     "SELECT pg_catalog.current_setting('data' || '_directory', true, 1)",
+    "SELECT s FROM current_setting('shared_buffers') s, pg_class",
+    "SELECT s FROM pg_class, LATERAL pg_tablespace_size('pg_default') s",
     "SELECT pg_terminate_backend(1)",
     "SELECT pg_cancel_backend(oid::int) FROM pg_class",
     "SELECT nextval('x') FROM pg_class",
@@ -99,6 +101,37 @@ async fn catalog_statements_reach_the_shown_schema_alone() {
     let asker = Asker { search_path: vec!["sales".to_owned()], ..Shop::asker() };
     let sql = "SELECT (SELECT count(*) FROM orders), (WITH orders AS (SELECT 1) SELECT count(*) FROM pg_class)";
     assert!(ask_as(&shop, &asker, sql).await.expect_err(sql).starts_with("0A000 "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dotted_name_calls_no_function() {
+    let shop = Shop::open().await;
+    for sql in [
+        "SELECT g.current_setting FROM unnest(array['port']) g",
+        "SELECT G.\"current_setting\" FROM unnest(array['port']) G, pg_class",
+        "SELECT g.SetSeed FROM generate_series(0, 0) g",
+        "SELECT count(*) FROM generate_series(1, 1) g WHERE g.pg_sleep IS NULL",
+        "SELECT (g).pg_sleep FROM generate_series(1, 1) g, pg_class",
+        "SELECT 1 FROM unnest(array['SELECT 1']) g ORDER BY g.ts_stat",
+        "SELECT t.regclass FROM (SELECT 'pg_authid'::text) t(x)",
+        "SELECT t.regrole FROM (SELECT 'postgres'::text) t(x)",
+        "SELECT (x).pid FROM (SELECT (NULL::int).pg_stat_get_activity x FROM pg_am) t",
+        "SELECT (oid).pg_stat_get_db_xact_commit FROM pg_database",
+        "SELECT oid, (SELECT d.pg_database_size) FROM pg_database d",
+        "SELECT (16384::oid).pg_stat_get_db_tuples_inserted FROM pg_am",
+        "SELECT 1 FROM sales.regions r JOIN generate_series(1, 1) g ON g.pg_sleep IS NULL",
+        "WITH g AS (SELECT 'a'::text AS b) SELECT g.current_setting FROM g GROUP BY g.current_setting",
+    ] {
+        let error = ask(&shop, sql).await.expect_err(sql);
+        let is_told = error.starts_with("0A000 a column named") || error.starts_with("42601") || error.starts_with("0A000 a field of a row");
+        assert!(is_told, "{sql}: {error}");
+    }
+    for (sql, rows) in [
+        ("SELECT g.date, g.format, g.name, g.timestamp FROM (SELECT 1 AS date, 2 AS format, 3 AS name, 4 AS timestamp) g", "1|2|3|4"),
+        ("SELECT pg_database_size(oid), pg_catalog.pg_tablespace_size('pg_default') FROM pg_database WHERE datname = current_database()", "∅|∅"),
+    ] {
+        assert_eq!(ask(&shop, sql).await, Ok(vec![rows.to_owned()]), "{sql}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use pgveil::ledger::{Act, Clock, DebitError, Decision, Error, Ledger, Purchase, Question, Record, Stored, Verdict, open_store};
+use pgveil::ledger::{Act, Clock, DebitError, Decision, Error, Ledger, Question, Record, Stored, Verdict, open_store};
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::Renew;
 
-use super::{account, at, at_usual, fingerprint, gaussian, laplace, question, specs_usual, stage};
+use super::{account, at, at_usual, buying, fingerprint, gaussian, laplace, question, specs_usual, stage, taking};
 
 /// Every scenario on both stores.
 macro_rules! on_both_stores {
@@ -215,15 +215,7 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None, "not before it is paid");
     let total = ledger.balance_owner().await.unwrap().spent;
-    let purchase = Purchase {
-        fresh: Loss::ZERO,
-        offered: asked.loss,
-        answers: vec![answer],
-        fingerprint: fingerprint(2),
-        bought: fingerprint(2),
-        questions: Vec::new(),
-    };
-    let _charge = ledger.purchase("bob", purchase).await.unwrap();
+    let _charge = ledger.purchase("bob", taking(answer, asked.loss, Loss::ZERO)).await.unwrap();
     assert_eq!(ledger.held("bob", answer).await.unwrap(), Some(b"values".to_vec()));
     assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
     assert_eq!(ledger.balance_owner().await.unwrap().spent, total);
@@ -277,15 +269,7 @@ async fn relatives_are_of_those_who_paid(url: &str) {
     assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
     assert!(ledger.relatives("bob", family).await.unwrap().is_empty(), "what ann has paid for");
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked[1]).await.unwrap() else { panic!() };
-    let purchase = Purchase {
-        fresh: Loss::ZERO,
-        offered: asked[1].loss,
-        answers: vec![answer],
-        fingerprint: fingerprint(2),
-        bought: fingerprint(2),
-        questions: Vec::new(),
-    };
-    let _charge = ledger.purchase("bob", purchase).await.unwrap();
+    let _charge = ledger.purchase("bob", taking(answer, asked[1].loss, Loss::ZERO)).await.unwrap();
     assert_eq!(ledger.relatives("bob", family).await.unwrap(), [b"values 1"]);
     drop(ledger);
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
@@ -298,15 +282,7 @@ async fn an_offer_past_the_budget_is_refused(url: &str) {
     let asked = question(1, 3.0, gaussian(9.0));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else { panic!() };
-    let purchase = Purchase {
-        fresh: gaussian(0.0001),
-        offered: asked.loss,
-        answers: vec![answer],
-        fingerprint: fingerprint(1),
-        bought: fingerprint(1),
-        questions: Vec::new(),
-    };
-    let refused = ledger.purchase("bob", purchase).await.unwrap_err();
+    let refused = ledger.purchase("bob", taking(answer, asked.loss, gaussian(0.0001))).await.unwrap_err();
     assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
     assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
     assert_eq!(ledger.balance("bob").await.unwrap().spent, Loss::ZERO, "neither part is charged");
@@ -527,17 +503,7 @@ async fn frozen_accounts_are_charged_nothing(url: &str) {
 async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
     let now = Arc::new(AtomicI64::new(MONDAY));
     let ledgers = [with_clock(url, 8.0, (4.0, Renew::Never), &now).await, with_clock(url, 8.0, (4.0, Renew::Never), &now).await];
-    let ask = async |ledger: &Ledger, role: &str, asked: Question| {
-        let purchase = Purchase {
-            fresh: asked.loss,
-            offered: Loss::ZERO,
-            answers: Vec::new(),
-            fingerprint: fingerprint(1),
-            bought: fingerprint(1),
-            questions: vec![asked],
-        };
-        ledger.purchase(role, purchase).await.map(drop)
-    };
+    let ask = async |ledger: &Ledger, role: &str, asked: Question| ledger.purchase(role, buying(asked)).await.map(drop);
     let awaited = |result: &Result<(), DebitError>| matches!(result, Err(DebitError::Awaited));
     let first = question(1, 0.1, laplace(0.25));
     ask(&ledgers[0], "ann", first).await.unwrap();

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pgveil::ledger::{Act, DebitError, Error, Ledger, Purchase, Stored, open_store};
+use pgveil::ledger::{Act, DebitError, Error, Ledger, Stored, open_store};
 use pgveil::mechanism::{Accounting, Fixed, Loss};
 use pgveil::policy::Renew;
 
 use super::conformance::{DAY, MONDAY, decision, is_exhausted, with_clock};
-use super::{FOURTH, Scratch, THIRD, fingerprint, laplace, open_usual, question, set_back};
+use super::{FOURTH, Scratch, THIRD, buying, fingerprint, laplace, open_usual, question, set_back, specs_usual, taking};
 
 /// In each of two weeks: a debit of bob's, then one of ann's, who buys bob's answer with it. Ann's budget is renewed.
 async fn two_weeks(scratch: &Scratch) {
@@ -20,15 +20,7 @@ async fn two_weeks(scratch: &Scratch) {
         let _ = ledger.debit("bob", asked.loss, fingerprint(1)).await.unwrap();
         ledger.keep("bob", asked, b"values".to_vec()).await.unwrap();
         let Some(Stored::Offered(answer)) = ledger.find("ann", asked).await.unwrap() else { panic!("nothing is offered") };
-        let purchase = Purchase {
-            fresh: laplace(0.25),
-            offered: asked.loss,
-            answers: vec![answer],
-            fingerprint: fingerprint(2),
-            bought: fingerprint(2),
-            questions: Vec::new(),
-        };
-        let _ = ledger.purchase("ann", purchase).await.unwrap();
+        let _ = ledger.purchase("ann", taking(answer, asked.loss, laplace(0.25))).await.unwrap();
     }
 }
 
@@ -201,17 +193,7 @@ async fn a_claim_lasts_as_long_as_it_is_promised() {
     let ledgers =
         [with_clock(&scratch.url(), 8.0, (4.0, Renew::Never), &now).await, with_clock(&scratch.url(), 8.0, (4.0, Renew::Never), &now).await];
     let asked = question(1, 0.1, laplace(0.125));
-    let ask = async |ledger: &Ledger| {
-        let purchase = Purchase {
-            fresh: asked.loss,
-            offered: Loss::ZERO,
-            answers: Vec::new(),
-            fingerprint: fingerprint(1),
-            bought: fingerprint(1),
-            questions: vec![asked],
-        };
-        ledger.purchase("ann", purchase).await.map(drop)
-    };
+    let ask = async |ledger: &Ledger| ledger.purchase("ann", buying(asked)).await.map(drop);
     ask(&ledgers[0]).await.unwrap();
     // A clock that was set back by as much as a claim lasts still sees it, and one that was set back by more does not.
     for (at, is_claimed) in [(0, true), (LEASE - 1, true), (LEASE, false), (-LEASE, true), (-LEASE - 1, false)] {
@@ -239,16 +221,23 @@ async fn history_shows_each_purchase_once() {
     let asked = question(1, 0.1, laplace(0.25));
     ledger.keep("bob", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("ann", asked).await.unwrap() else { panic!("nothing is offered") };
-    let purchase = Purchase {
-        fresh: laplace(0.5),
-        offered: asked.loss,
-        answers: vec![answer],
-        fingerprint: fingerprint(2),
-        bought: fingerprint(2),
-        questions: Vec::new(),
-    };
-    let _ = ledger.purchase("ann", purchase).await.unwrap();
+    let _ = ledger.purchase("ann", taking(answer, asked.loss, laplace(0.5))).await.unwrap();
     let history: Vec<Loss> = ledger.history("ann", 10).await.unwrap().into_iter().map(|entry| entry.loss).collect();
     assert_eq!(history, [laplace(0.5).compose(laplace(0.25)).unwrap(), laplace(0.125), laplace(0.125)]);
     assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 0);
+}
+
+/// Whoever only looks makes no ledger where there is none, in a file or in PostgreSQL.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looks_makes_no_ledger() {
+    let (owner, roles) = specs_usual(Accounting::Gdp);
+    let scratch = Scratch::new();
+    for url in [scratch.url(), super::stage::database().await] {
+        for _ in 0..2 {
+            let looked = Ledger::open_existing(&url, owner.clone(), &roles).await;
+            assert!(matches!(looked, Err(Error::Missing { .. })), "{url}: {:?}", looked.err());
+        }
+        let _ = Ledger::open(&url, owner.clone(), &roles).await.unwrap();
+        assert!(Ledger::open_existing(&url, owner.clone(), &roles).await.is_ok());
+    }
 }

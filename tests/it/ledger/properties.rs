@@ -84,7 +84,6 @@ struct Model {
     start: i64,
     ever: Vec<Loss>,
     period: Vec<Loss>,
-    granted_ever: u128,
     granted: u128,
 }
 
@@ -96,12 +95,15 @@ fn monday(day: i64) -> i64 {
 impl Model {
     fn new(budget: (f64, f64), renew: Renew, day: i64) -> Self {
         let start = if renew == Renew::Never { 0 } else { monday(day) };
-        Self { budget, renew, start, ever: Vec::new(), period: Vec::new(), granted_ever: 0, granted: 0 }
+        Self { budget, renew, start, ever: Vec::new(), period: Vec::new(), granted: 0 }
     }
 
     fn reopen(&mut self, budget: (f64, f64), renew: Renew, day: i64) {
         self.budget = budget;
         if renew != self.renew {
+            if self.is_over(day) {
+                self.granted = 0;
+            }
             let start = if renew == Renew::Never { 0 } else { monday(day) };
             (self.renew, self.start) = (renew, self.start.max(start));
         }
@@ -119,11 +121,8 @@ impl Model {
     }
 
     fn cap(&self, accounting: Accounting, day: i64) -> Cap {
-        let granted = match self.renew {
-            Renew::Never => self.granted_ever,
-            _ if self.is_over(day) => 0,
-            _ => self.granted,
-        };
+        // What was granted for a period that is over stays over, also where the policy renews no more.
+        let granted = if self.is_over(day) { 0 } else { self.granted };
         let epsilon = Fixed(Fixed::round_down(self.budget.0).0 + granted);
         Cap::new(epsilon, Fixed::round_down(self.budget.1), Fixed::round_down(super::SHARE), accounting).unwrap()
     }
@@ -188,7 +187,6 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
                 if fits {
                     model.begin(day);
                     model.granted += more.0;
-                    model.granted_ever += more.0;
                 }
             }
             Step::Debit { role, loss } => {

@@ -3,10 +3,10 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pgveil::ledger::{Access, Clock, Error, Ledger, Purchase, Row, Store, Stored, Value, open_store};
+use pgveil::ledger::{Access, Clock, Error, Ledger, Row, Store, Stored, Value, open_store};
 use pgveil::mechanism::{Accounting, Loss};
 
-use super::{Scratch, at_usual, fingerprint, gaussian, question, specs_usual, stage};
+use super::{Scratch, at_usual, buying, gaussian, question, specs_usual, stage};
 
 const URL: &str = "PGVEIL_TEST_STEPS_URL";
 const STEP: &str = "PGVEIL_TEST_STEPS_STEP";
@@ -53,15 +53,7 @@ async fn child() {
     let ledger = Ledger::on(move || Ok(Box::new(Dying(open_store(&url)?)) as Box<dyn Store>), Clock::system(), owner, &roles).await.unwrap();
     LEFT.store(at.parse().unwrap(), Ordering::SeqCst);
     let asked = question(1, 0.1, gaussian(0.001));
-    let purchase = Purchase {
-        fresh: asked.loss,
-        offered: Loss::ZERO,
-        answers: Vec::new(),
-        fingerprint: fingerprint(1),
-        bought: fingerprint(1),
-        questions: vec![asked],
-    };
-    let _charge = ledger.purchase("ann", purchase).await.unwrap();
+    let _charge = ledger.purchase("ann", buying(asked)).await.unwrap();
     println!("\ncharged");
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     println!("\nkept");

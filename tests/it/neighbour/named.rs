@@ -4,6 +4,7 @@ use pgveil::mechanism::Accounting;
 use pgveil::rewrite::{Partial, ReleasePlan};
 
 use super::bound::{nobody, unit_within};
+use super::parts;
 use super::random::{Random, seeds};
 use super::world::{Groups, World};
 
@@ -25,6 +26,18 @@ async fn groups(world: &World, sql: &str) -> Groups {
     world.run(release.sql().unwrap(), release.key_columns()).await.unwrap_or_else(|fault| panic!("{sql}\n{fault}"))
 }
 
+/// No statement of any release is an error, nor answers with anything but integers.
+async fn all_run(world: &World, sql: &str) {
+    let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+    for release in plan.releases() {
+        let parts = release.parts().iter().map(|part| (part.sql(), parts::keys(release, part)));
+        for (text, keys) in parts.chain(release.sql().map(|text| (text, release.key_columns()))) {
+            let found = world.run(text, keys).await;
+            assert!(found.is_ok(), "{sql}\n{found:?}");
+        }
+    }
+}
+
 fn refused(world: &World, sql: &str) {
     if let Ok(plan) = world.plan_under(sql, Accounting::Gdp, 1.0) {
         panic!("planned: {sql}\n{:?}", plan.releases().iter().map(|r| r.sql()).collect::<Vec<_>>());
@@ -38,6 +51,65 @@ async fn key_spelling_is_canonical() {
         let found = groups(&world, &format!("SELECT {column}, count(*) FROM people WHERE nn > 1 GROUP BY 1")).await;
         assert_eq!(found.keys().flatten().map(|k| k.as_deref()).collect::<Vec<_>>(), [Some(spelling)]);
     }
+}
+
+/// What is added up is an integer, whatever a row makes of its value: a fraction would be told from all other answers.
+#[tokio::test(flavor = "multi_thread")]
+async fn integers_stay_integers() {
+    let world = world().await;
+    let excluded = |value: &str| format!("CASE WHEN {value} < CASE WHEN id = 3 THEN NULL ELSE 4.5 END THEN NULL ELSE {value} END");
+    let divided = "CASE WHEN id = 3 THEN LEAST(GREATEST(9223372036854775807 / (i4::int8 * 100000000000000000), 0), 100) ELSE 5::int8 END".to_owned();
+    let halved = "LEAST(GREATEST((9223372036854775807 - j8 % 3) / (2 + abs(i4 % 2)), 0), 7)".to_owned();
+    let turned =
+        "CASE WHEN NOT (i4+0 >= CASE WHEN id = 3 THEN NULL ELSE 4.5 END) THEN 1 WHEN (i4+0 < nullif(4.5, id + 1.5)) IS TRUE THEN 2 ELSE i4+0 END"
+            .to_owned();
+    for value in [excluded("i4+0"), excluded("i4::int8+0"), divided, halved, turned] {
+        for aggregate in ["sum(*)", "avg(*)", "stddev(*)", "sum(DISTINCT *)", "percentile_disc(0.5) WITHIN GROUP (ORDER BY *)"] {
+            let sql = format!("SELECT {} FROM people", aggregate.replace('*', &value));
+            all_run(&world, &sql).await;
+        }
+    }
+}
+
+/// The lattice of a float is as coarse as a branch that no row takes reaches far; what is small on it is zero, and no underflow of one row.
+#[tokio::test(flavor = "multi_thread")]
+async fn sums_reach_no_end_of_float8() {
+    let world = world().await;
+    let small = format!("1::float8 * 0.{}1", "0".repeat(49));
+    for (small, large) in [
+        (small.as_str(), "exp(i4::float8 * 14)"),
+        (small.as_str(), "power(10::float8, i4 * 6)"),
+        ("1e-50::float8 * 1e-45::float8", "exp(i4::float8 * 7) * exp(i4::float8 * 6)"),
+    ] {
+        for aggregate in ["sum(*)", "avg(*)", "variance(*)", "sum(DISTINCT *)", "max(*)"] {
+            let value = format!("CASE WHEN id = 3 THEN {small} WHEN id < 0 THEN {large} ELSE 0 END");
+            let sql = format!("SELECT {} FROM people", aggregate.replace('*', &value));
+            all_run(&world, &sql).await;
+        }
+    }
+}
+
+/// A row of many decimals is as short as any where it is computed with, also as what a step within a unit gives.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_numerics_are_cut() {
+    let world = world().await;
+    for (sql, cut) in [
+        ("SELECT count(*) FILTER (WHERE ln(nn) > 1) FROM people", "round(\"t0\".\"nn\", 60)"),
+        ("SELECT count(*) FILTER (WHERE y * y > 1) FROM (SELECT id, max(nn * nn) AS y FROM people GROUP BY id) q", "round(\"d0\".\"c"),
+        (
+            "SELECT count(*) FILTER (WHERE p.id * q.y > 1) FROM people p LEFT JOIN (SELECT id, nn * nn AS y FROM people) q ON p.id = q.id",
+            "round(\"d0\".\"c",
+        ),
+    ] {
+        let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let text = plan.releases()[0].sql().unwrap();
+        assert!(text.contains(cut), "{sql}\n{text}");
+        groups(&world, sql).await;
+    }
+    let factors = vec!["least(1, nn / 7000)"; 64].join(" * ");
+    refused(&world, &format!("SELECT count(*) FILTER (WHERE {} > 9) FROM people", vec![format!("log({factors})"); 20].join(" + ")));
+    let letters: String = (0..200).filter_map(|n| char::from_u32(0x400 + n)).collect();
+    refused(&world, &format!("SELECT count(*) FILTER (WHERE tx ~ '{letters}|{}') FROM people", "\\w{0,99}".repeat(7)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -74,7 +74,7 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
         let Asker { role, wishes, settings, search_path, share: _ } = asker;
         return vec![text(format!("{role} {:?} {search_path:?} {settings:?}", wishes.epsilon))];
     }
-    if let Some(values) = sql.strip_prefix("SELECT CAST((") {
+    if let Some(values) = sql.strip_prefix("VALUES (CAST((") {
         // The values of an EXECUTE, which are plain literals here.
         let literal = |value: &str| value.split(')').next().unwrap().trim_matches('\'').to_owned();
         let read = |value: &str| Some(literal(value)).filter(|text| text != "NULL").map(Bytes::from);
@@ -193,7 +193,7 @@ impl Service for Double {
         Ok(rows.into_iter().map(|row| row.into_iter().map(|value| value.map(read)).collect()).collect())
     }
 
-    async fn explain(&self, _: &Asker, _: &Query, json: bool) -> Result<Vec<String>, Error> {
+    async fn explain(&self, _: &Asker, _: &Query, _: &[u32], _: &[Argument], json: bool) -> Result<Vec<String>, Error> {
         let lines: &[&str] = if json { &["[", "]"] } else { &["Release", "  epsilon 0.1"] };
         Ok(lines.iter().map(|&line| line.to_owned()).collect())
     }

@@ -41,6 +41,7 @@ async fn startup_errors_are_fatal_and_come_after_the_password_where_they_would_t
         (vec![("user", "ann"), ("database", "survey"), ("client_encoding", "LATIN1")], Some(PASSWORD), "22023"),
         (vec![("user", "ann"), ("database", "survey"), ("options", "-c standard_conforming_strings=off")], Some(PASSWORD), "22023"),
         (vec![("user", "ann"), ("database", "survey"), ("nonsense", "1")], Some(PASSWORD), "42704"),
+        (vec![("user", "ann"), ("database", "survey"), ("search_path", "a b")], Some(PASSWORD), "22023"),
         (vec![("user", "broken"), ("database", "survey")], Some(PASSWORD), "28P01"),
     ] {
         let mut socket = Socket::open(running.address).await;
@@ -69,6 +70,13 @@ async fn options_and_spellings_of_utf8_are_taken() {
     assert!(socket.value("SELECT asker").await.starts_with("ann Some(0.25) [\"a\", \"b\"]"));
     socket.ask("SET search_path = c; RESET ALL").await;
     assert_eq!(socket.value("SHOW search_path").await, "a, b");
+    for (list, shown) in [("Main", "main"), ("Main, \"Other\"", "main, \"Other\""), ("", "")] {
+        let mut socket = Socket::open(running.address).await;
+        socket.send(&startup(&[("user", "ann"), ("database", "survey"), ("search_path", list)])).await;
+        socket.authenticate(PASSWORD, None).await;
+        socket.until_ready().await;
+        assert_eq!(socket.value("SHOW search_path").await, shown);
+    }
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ async fn transactions_go_through_their_states() {
         (&["SAVEPOINT a", "RELEASE a", "ROLLBACK TO a"], "25P01/I 25P01/I 25P01/I"),
         (&["BEGIN", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "ROLLBACK", "COMMIT AND CHAIN"], "BEGIN/T COMMIT/T ROLLBACK/T ROLLBACK/I 25P01/I"),
         (&["BEGIN", "DISCARD ALL", "ROLLBACK", "DISCARD ALL"], "BEGIN/T 25001/E ROLLBACK/I DISCARD ALL/I"),
+        (&["DISCARD ALL; SELECT 1", "SELECT 1; DISCARD ALL"], "25001/I 25001/I"),
         (&["SELECT 1; BEGIN; SELECT fail", "ROLLBACK"], "42501/E ROLLBACK/I"),
         (&["BEGIN; SELECT 1; COMMIT"], "COMMIT/I"),
         (
@@ -49,6 +50,16 @@ async fn transactions_go_through_their_states() {
     ] {
         assert_eq!(statuses(&mut socket, statements).await, expected, "{statements:?}");
     }
+}
+
+#[tokio::test]
+async fn what_stands_behind_a_commit_in_a_string_is_one_again() {
+    let running = start().await;
+    let mut socket = Socket::log_in(running.address).await;
+    socket.ask("SET bytea_output = escape; COMMIT; SET bytea_output = hex; SELECT fail").await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "escape");
+    socket.ask("COMMIT; SET bytea_output = hex; SELECT 1").await;
+    assert_eq!(socket.value("SHOW bytea_output").await, "hex");
 }
 
 #[tokio::test]
@@ -271,16 +282,25 @@ async fn set_config_alone_is_set() {
     assert_eq!(socket.value("SHOW TimeZone").await, "Europe/Berlin");
     assert_eq!(socket.value("SELECT pg_catalog.set_config('search_path', '', false)").await, "");
     assert_eq!(socket.value("SELECT set_config('search_path', 'a, b', false)").await, "a, b");
+    assert_eq!(socket.value("SELECT set_config('search_path', 'Main', false)").await, "main");
+    assert_eq!(socket.value("SELECT set_config('search_path', 'Main, \"Other one\"', false)").await, "main, \"Other one\"");
+    // The items of SET are names already.
+    socket.ask("SET search_path = 'a, b', \"C\"").await;
+    assert_eq!(socket.value("SHOW search_path").await, "\"a, b\", \"C\"");
+    assert!(socket.value("SELECT asker").await.starts_with("ann None [\"a, b\", \"C\"]"));
     assert_eq!(socket.value("SELECT set_config('TimeZone', NULL, false)").await, "UTC");
+    let asked = running.service.answers();
     for (sql, sqlstate) in [
         ("SELECT set_config('role', 'postgres', false)", "42501"),
         ("SELECT set_config('no_such_setting', 'x', false)", "42704"),
         ("SELECT set_config('server_version', '1', false)", "55P02"),
         ("SELECT set_config('TimeZone', '../../etc/passwd', false)", "22023"),
+        ("SELECT set_config('search_path', 'a b', false)", "22023"),
+        ("SELECT set_config('search_path', 'a,', false)", "22023"),
     ] {
         assert_eq!(socket.refused(sql).await, sqlstate, "{sql}");
     }
-    assert_eq!(running.service.answers(), 0);
+    assert_eq!(running.service.answers(), asked);
     let prepared = [parse("", "SELECT set_config('TimeZone', $1, true)"), bind("", "", &["Asia/Tokyo"], &[1]), execute("", 0), sync()].concat();
     socket.ask("BEGIN").await;
     socket.send(&prepared).await;

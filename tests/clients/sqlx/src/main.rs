@@ -9,7 +9,7 @@ use sqlx::{Column, Connection, Executor, PgConnection, Row, Statement, TypeInfo}
 
 const WOMEN: &str = "SELECT count(*) FROM nls.women";
 const SLOW: &str =
-    "SELECT count(*) FROM nls.interviews i, nls.industries a, nls.occupations b, nls.industries c, nls.occupations d, nls.industries e";
+    "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c";
 
 fn options(user: &str) -> PgConnectOptions {
     let port = std::env::var("VEILED_PORT").unwrap().parse().unwrap();
