@@ -1,7 +1,7 @@
 //! Rows that every private row stands beside, whatever it holds: what is computed for each pair takes as long as there are such rows.
 
-use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ConstantId, Expr, Node, Relation, TableId};
+use super::rows::equated_apart;
+use crate::resolve::{ConstantId, Expr, Relation, TableId};
 
 /// Public rows of a join, or of EXISTS, that no equality picks by the row around.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,8 @@ impl Beside {
     /// `None` where an equality with a column of the other side picks rows.
     pub fn of(side: &Relation, conditions: &[Expr]) -> Option<Self> {
         let own = side.made_at_any_depth();
-        let is_picked = conditions.iter().flat_map(Expr::conjuncts).any(|condition| picks(condition, &own));
+        let is_picked =
+            conditions.iter().flat_map(Expr::conjuncts).any(|condition| equated_apart(condition, &own).any(|(_, other)| !other.columns().is_empty()));
         if is_picked {
             return None;
         }
@@ -33,12 +34,4 @@ impl Beside {
         }
         relation.inputs().into_iter().for_each(|input| self.add(input));
     }
-}
-
-fn picks(condition: &Expr, own: &[ColumnId]) -> bool {
-    let Node::Call { function: Function::Equal, arguments } = &condition.node else { return false };
-    let [a, b] = arguments.as_slice() else { return false };
-    let is_own = |e: &Expr| e.as_column().is_some_and(|id| own.contains(&id));
-    let is_other = |e: &Expr| !e.columns().is_empty() && e.columns().iter().all(|id| !own.contains(id));
-    (is_own(a) && is_other(b)) || (is_own(b) && is_other(a))
 }

@@ -4,7 +4,7 @@ use super::beside::Beside;
 use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
-use super::rows::{always_true, computed_columns, holds_unique_key};
+use super::rows::{always_true, computed_columns, equated_apart, holds_unique_key};
 use super::step::{check_aggregate, check_key, check_shown, range};
 use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
@@ -352,7 +352,7 @@ impl Labels<'_> {
     /// Whether a row of the other side finds at most one row of this one: a key of it lies within the equated columns and the unit (chooses a clip, replaces none).
     fn at_most_one(&self, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
         let own = side.made_at_any_depth();
-        let tied = |id: &ColumnId| units.contains(id) || conditions.iter().any(|c| equates_to_other_side(c, *id, &own));
+        let tied = |id: &ColumnId| units.contains(id) || conditions.iter().any(|c| equated_apart(c, &own).any(|(column, _)| column == *id));
         match side {
             Relation::Scan(scan) => {
                 let table = &self.policy.tables[scan.table.0];
@@ -426,20 +426,6 @@ fn equated(condition: &Expr) -> Option<(ColumnId, ColumnId)> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// The condition equates `id` with something that reads no column of its own side.
-fn equates_to_other_side(condition: &Expr, id: ColumnId, own: &[ColumnId]) -> bool {
-    match &condition.node {
-        crate::resolve::Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
-            [a, b] => {
-                let other = |e: &Expr| e.columns().iter().all(|c| !own.contains(c));
-                (a.as_column() == Some(id) && other(b)) || (b.as_column() == Some(id) && other(a))
-            }
-            _ => false,
-        },
-        _ => false,
     }
 }
 

@@ -4,7 +4,8 @@ use super::keys::KeyRule;
 use super::label::{Lineage, only_scan, unit_of};
 use crate::catalog::{Type, UniqueKey};
 use crate::policy::{Policy, Protection};
-use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, TableId};
+use crate::resolve::catalogue::Function;
+use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, TableId};
 
 /// Definitions of the columns that derived tables compute of the row alone.
 pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
@@ -54,6 +55,19 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
             all
         }
     }
+}
+
+/// Columns of one side that the condition equates with what reads no column of that side.
+pub(super) fn equated_apart<'a>(condition: &'a Expr, own: &[ColumnId]) -> impl Iterator<Item = (ColumnId, &'a Expr)> {
+    let sides = match &condition.node {
+        Node::Call { function: Function::Equal, arguments } => arguments.as_slice(),
+        _ => &[],
+    };
+    let pairs = if let [a, b] = sides { vec![(a, b), (b, a)] } else { Vec::new() };
+    pairs.into_iter().filter_map(|(one, other)| {
+        let id = one.as_column().filter(|id| own.contains(id))?;
+        other.columns().iter().all(|c| !own.contains(c)).then_some((id, other))
+    })
 }
 
 /// The tables that it reads, those of subqueries among them.

@@ -8,7 +8,7 @@ use crate::finish::quantile_95;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss, Mechanism};
 use crate::policy::{Policy, Protection, Step, WISHES, Wishes};
-use crate::rewrite::{Output, Plan, ReleasePlan, Summed, measure_deviation};
+use crate::rewrite::{Output, Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
 /// What of a plan the role holds already, and what the rest would cost now.
 pub(super) struct Due {
@@ -122,7 +122,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         }),
         "groups_per_unit": plan.price().and_then(|price| price.groups_per_unit),
         "description": plan.description(),
-        "sql": plan.statements(),
+        "sql": plan.statements().into_iter().map(Statement::sql).collect::<Vec<_>>(),
         "noise": noise(plan, None),
     })
 }

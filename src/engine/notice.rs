@@ -62,7 +62,7 @@ pub fn describe(plan: &Plan, policy: &Policy) -> Vec<String> {
     let mut lines = Vec::new();
     for release in plan.releases() {
         lines.extend(release.description().iter().cloned());
-        lines.extend(release.statements().iter().map(|sql| format!("  SQL: {sql}")));
+        lines.extend(release.statements().iter().map(|statement| format!("  SQL: {}", statement.sql())));
         for (parameter, (middle, column)) in release.constants().iter().enumerate() {
             lines.push(format!("  ${}: column {} of middle query {}", parameter + 1, column + 1, middle + 1));
         }

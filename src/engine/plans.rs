@@ -50,7 +50,8 @@ impl Plans {
 
     pub(super) fn keep(&self, asked: Asked, plan: &Arc<Plan>) {
         let Some(question) = asked.query.printed_within(BYTES_MAX) else { return };
-        let bytes = question.len() + plan.releases().iter().flat_map(|release| release.statements()).map(str::len).sum::<usize>();
+        let bytes =
+            question.len() + plan.releases().iter().flat_map(|release| release.statements()).map(|statement| statement.sql().len()).sum::<usize>();
         if bytes > BYTES_MAX {
             return;
         }

@@ -19,7 +19,7 @@ pub use pool::Backend;
 pub use sealed::Sealed;
 
 use crate::ledger::Charge;
-use crate::rewrite::{Part, ReleasePlan};
+use crate::rewrite::{Part, ReleasePlan, Statement};
 
 /// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
 const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
@@ -172,18 +172,18 @@ impl Snapshot {
         }
         // Overwritten, too, where a later statement fails.
         let mut all = Zeroizing::new(Vec::new());
-        for sql in part.plan().releases()[release].statements() {
-            all.push(self.statement(sql, constants, cancel).await?);
+        for statement in part.plan().releases()[release].statements() {
+            all.push(self.statement(statement, constants, cancel).await?);
         }
         Ok(Sealed::new(std::mem::take(&mut *all)))
     }
 
-    async fn statement(&self, sql: &str, constants: &[Vec<Option<String>>], cancel: &CancellationToken) -> Result<Rows, Error> {
+    async fn statement(&self, statement: &Statement, constants: &[Vec<Option<String>>], cancel: &CancellationToken) -> Result<Rows, Error> {
         let client = self.client()?;
         // An engine that knows no statement_timeout is left to itself a little later.
         let limit = self.timeout + Duration::from_secs(5);
         let answered = tokio::select! {
-            answered = tokio::time::timeout(limit, rows(client, sql, constants)) => answered,
+            answered = tokio::time::timeout(limit, rows(client, statement, constants)) => answered,
             () = cancel.cancelled() => {
                 self.stop().await;
                 return Err(Error::Cancelled);
@@ -260,10 +260,10 @@ impl From<&tokio_postgres::Error> for Unpinned {
 }
 
 /// Every column of a release's statement is text.
-async fn rows(client: &tokio_postgres::Client, sql: &str, constants: &[Vec<Option<String>>]) -> Result<Rows, tokio_postgres::Error> {
+async fn rows(client: &tokio_postgres::Client, statement: &Statement, constants: &[Vec<Option<String>>]) -> Result<Rows, tokio_postgres::Error> {
     let mut rows = Vec::new();
     if constants.is_empty() {
-        for message in client.simple_query(sql).await? {
+        for message in client.simple_query(statement.sql()).await? {
             if let SimpleQueryMessage::Row(row) = message {
                 rows.push((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect());
             }
@@ -271,9 +271,9 @@ async fn rows(client: &tokio_postgres::Client, sql: &str, constants: &[Vec<Optio
         return Ok(rows);
     }
     let lists: Vec<List> = constants.iter().map(|values| List(values)).collect();
-    let types = (1..=lists.len()).map(|number| list::type_of(sql, number));
+    let types = (1..).take(lists.len()).map(|number| list::type_of(statement, number));
     let parameters: Vec<(&(dyn ToSql + Sync), Type)> = lists.iter().map(|list| list as &(dyn ToSql + Sync)).zip(types).collect();
-    for row in client.query_typed(sql, &parameters).await? {
+    for row in client.query_typed(statement.sql(), &parameters).await? {
         rows.push((0..row.len()).map(|i| row.try_get(i)).collect::<Result<_, _>>()?);
     }
     Ok(rows)

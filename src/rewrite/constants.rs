@@ -90,13 +90,16 @@ impl Order {
 fn cast_constant(list: &ast::Expr) -> Option<(ConstantId, usize)> {
     match list {
         ast::Expr::Cast { expr, .. } => cast_constant(expr).map(|(id, casts)| (id, casts + 1)),
-        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) => numbered(name).map(|id| (id, 0)),
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) => {
+            numbered(name).map(|number| (ConstantId(number), 0))
+        }
         _ => None,
     }
 }
 
-fn numbered(name: &str) -> Option<ConstantId> {
-    name.strip_prefix('$')?.parse().ok().map(ConstantId)
+/// The number of a placeholder `$n`.
+pub(super) fn numbered(name: &str) -> Option<u32> {
+    name.strip_prefix('$')?.parse().ok()
 }
 
 impl ast::VisitorMut for Order {
@@ -113,7 +116,7 @@ impl ast::VisitorMut for Order {
 
     fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<Self::Break> {
         if let ast::Value::Placeholder(name) = &mut value.value
-            && let Some(id) = numbered(name)
+            && let Some(id) = numbered(name).map(ConstantId)
         {
             let at = self.ids.iter().position(|known| *known == id).unwrap_or_else(|| {
                 self.ids.push(id);

@@ -29,6 +29,7 @@ mod relation;
 mod rolled;
 mod size;
 pub mod sql;
+mod statement;
 mod step;
 mod text;
 mod turned;
@@ -48,6 +49,7 @@ pub use part::Part;
 pub use partials::{Centred, Count, Measure, Output, Partial};
 pub use parts::{Degree, Halving, PartKind, PartPlan, Question, Side, Subject, Target, ratio_of};
 pub use price::{Price, Terms};
+pub use statement::Statement;
 pub use turned::made_of;
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
@@ -129,7 +131,7 @@ impl Plan {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleasePlan {
     /// `None` where nothing is asked of the data: the keys' domains alone are shown.
-    sql: Option<String>,
+    statement: Option<Statement>,
     /// What the statements' parameters `$1`, `$2`, … are: a middle query and one of its columns, all its values as an array.
     constants: Vec<(usize, usize)>,
     /// How often each of them is searched as a list, for each row.
@@ -163,7 +165,7 @@ pub struct ReleasePlan {
 
 impl ReleasePlan {
     pub fn sql(&self) -> Option<&str> {
-        self.sql.as_deref()
+        self.statement.as_ref().map(Statement::sql)
     }
 
     pub fn constants(&self) -> &[(usize, usize)] {
@@ -233,12 +235,12 @@ impl ReleasePlan {
     }
 
     /// Every statement of the release: the vector's if there is one, then those of the parts.
-    pub fn statements(&self) -> Vec<&str> {
-        self.sql.as_deref().into_iter().chain(self.parts.iter().map(PartPlan::sql)).collect()
+    pub fn statements(&self) -> Vec<&Statement> {
+        self.statement.iter().chain(self.parts.iter().map(|part| &part.statement)).collect()
     }
 
     fn printed(&self) -> usize {
-        self.statements().into_iter().map(str::len).sum()
+        self.statements().into_iter().map(|statement| statement.sql().len()).sum()
     }
 
     /// What all of it costs.
@@ -359,7 +361,7 @@ fn rewrite_release(
     let keys: Vec<(Type, KeyRule)> = release.keys.iter().map(|(e, rule)| (e.data_type.clone(), rule.clone())).collect();
     let outputs = outputs.into_iter().zip(release.aggregates.iter().map(|a| a.data_type.clone())).collect();
     let mut plan = ReleasePlan {
-        sql: None,
+        statement: None,
         constants: Vec::new(),
         searches: Vec::new(),
         keys,
@@ -397,7 +399,7 @@ fn rewrite_release(
         }
         let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
         plan.work += work::of(&statement);
-        plan.sql = Some(sql::print(&statement)?);
+        plan.statement = Some(Statement::print(&statement)?);
         plan.refined = !price.within_clip;
         plan.price = Some(price);
     }
@@ -405,7 +407,7 @@ fn rewrite_release(
         let (kind, loss) = price::part(&question, release, terms, share)?;
         let statement = emission.part(&question)?;
         plan.work += work::of(&statement);
-        plan.parts.push(PartPlan { sql: sql::print(&statement)?, question, kind, loss });
+        plan.parts.push(PartPlan { statement: Statement::print(&statement)?, question, kind, loss });
         fits(plan.printed())?;
     }
     if release.lineage.is_multiplied {
@@ -493,7 +495,7 @@ fn fingerprint(outer: &ast::Query, releases: &[ReleasePlan], middles: &[Middle],
     middles.iter().for_each(|middle| digest.update(format!("{} {:?}", middle.query, middle.rows).as_bytes()));
     for release in releases {
         digest.update([0]);
-        release.statements().iter().for_each(|sql| digest.update(sql.as_bytes()));
+        release.statements().iter().for_each(|statement| digest.update(statement.sql().as_bytes()));
         release.parts.iter().for_each(|part| digest.update(format!("{:?}{:?}", part.question, part.kind).as_bytes()));
         digest.update(format!("{:?}{:?}{:?}{:?}{:?}", release.constants, release.keys, release.tuples, release.sets, release.price).as_bytes());
     }

@@ -15,6 +15,7 @@ use super::levels::{collated, hash_of, integer, lacks, positions};
 use super::partials::{Mask, Output, Partial};
 use super::rolled::{group_columns, over_sets};
 use super::sql;
+use super::statement::Statement;
 use crate::analyze::{AnalyzedRelease, BoundedAggregate, BoundedOperation, KeyRule, Ranks, inline};
 use crate::catalog::Type;
 use crate::mechanism::{Calibrated, Exponential, Loss};
@@ -216,7 +217,7 @@ impl Halving {
 /// A part of a release: one statement, and how its rows may leave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartPlan {
-    pub(super) sql: String,
+    pub(super) statement: Statement,
     pub question: Question,
     pub kind: PartKind,
     pub loss: Loss,
@@ -225,7 +226,7 @@ pub struct PartPlan {
 impl PartPlan {
     /// Keys as text, then for a count the integer, for choices the candidate (as text) and its weight.
     pub fn sql(&self) -> &str {
-        &self.sql
+        self.statement.sql()
     }
 }
 

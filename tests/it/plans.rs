@@ -37,7 +37,7 @@ async fn a_plan_is_that_of_its_question_alone() {
     assert!(!Arc::ptr_eq(&plan(&veil, &asker, clock).await, &plan(&veil, &asker, clock).await));
     let ages = plan(&veil, &asker, "SELECT count(*) FROM nls.women WHERE age(make_date(birth_year, 1, 1)) > interval '50 years'").await;
     let today = veil.direct("SELECT (now() AT TIME ZONE 'UTC')::date::text").await.remove(0);
-    let emitted = &ages.releases()[0].statements()[0];
+    let emitted = ages.releases()[0].sql().unwrap();
     assert!(emitted.contains(&format!("age(CAST('{today}")), "{emitted}");
     // Money that is spent may choose another mechanism.
     veil.ask(sql).await.unwrap();

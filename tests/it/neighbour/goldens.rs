@@ -302,7 +302,9 @@ fn refused(refusal: &str) -> String {
 fn emitted(world: &World, expression: &str) -> String {
     let of = |aggregate: &str| world.plan_under(&format!("SELECT {aggregate}({expression}) FROM people"), Accounting::Gdp, 1.0);
     match of("sum").or_else(|_| of("count")) {
-        Ok(plan) => plan.releases().iter().flat_map(|release| release.statements()).map(|sql| format!("{}\n", sql.replace("\"t0\".", ""))).collect(),
+        Ok(plan) => {
+            plan.releases().iter().flat_map(|release| release.statements()).map(|s| format!("{}\n", s.sql().replace("\"t0\".", ""))).collect()
+        }
         Err(refusal) => refused(&refusal),
     }
 }
@@ -347,7 +349,7 @@ fn noise(plan: &Plan) -> String {
             let draws: Vec<usize> = (0..part.question.targets.len()).collect();
             told += &format!("  part: {}\n", pgveil::rewrite::part_noise(part, &draws));
         }
-        release.statements().iter().for_each(|sql| told += &format!("  SQL: {sql}\n"));
+        release.statements().iter().for_each(|s| told += &format!("  SQL: {}\n", s.sql()));
     }
     told
 }
