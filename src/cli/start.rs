@@ -14,7 +14,7 @@ use crate::mechanism::{Cap, Fixed};
 use crate::policy::{self, Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Secret};
 use crate::postgres::{self, Connected, connect};
 use crate::search;
-use crate::shadow::{Mirrored, Shadow, ShadowOptions, ShadowSource, server_identifier};
+use crate::shadow::{Mirrored, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
 
 /// Connections to a database that bears more than one.
 pub const CONNECTIONS: usize = 8;
@@ -106,7 +106,7 @@ pub async fn engine(
     let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
     let ledger = Ledger::open(ledger, owner, &roles).await.map_err(|e| Failure::new(format_args!("{e}")))?;
     let (policy, found) = settled(policy, &ledger).await?;
-    let private_server = server_identifier(&connected.client).await;
+    let private_server = ServerIdentity::of(&connected.client).await;
     let options = ShadowOptions { private_server, ..ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone()) };
     let shadow = Shadow::start(&policy, options).await.map_err(|e| {
         Failure::with_remedy(

@@ -20,7 +20,7 @@ use crate::mechanism::Loss;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, Releasing};
 use crate::rewrite::Plan;
-use crate::shadow::Asker;
+use crate::shadow::{Asker, Held};
 
 /// How often another process's answer is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -33,6 +33,8 @@ pub(super) struct Answered {
     pub recalled: usize,
     /// Releases that were made of finer ones that it had paid for.
     pub summed: Vec<FromFiner>,
+    /// The weight of what was recalled.
+    pub _held: Held,
 }
 
 impl Engine {
@@ -69,10 +71,10 @@ impl Engine {
     /// `waits`: whether a question that another process is answering is waited for, or bought once more.
     async fn attempt(&self, asker: &Asker, plan: &Plan, pace: &Pace, tally: &Tally, waits: bool) -> Result<Attempt, Error> {
         let mut middles = Middles::new(self, asker, plan);
-        let Recalled { mut released, offered, count, summed, open } = self.recall(asker, plan, &mut middles).await?;
+        let Recalled { mut released, offered, count, summed, open, held } = self.recall(asker, plan, &mut middles).await?;
         let part = plan.part(|release| released.table(release).is_none() && offered.iter().all(|offer| offer.release != release));
         let paid = part.loss().compose(sum(&offered)).unwrap_or(plan.loss());
-        let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count, summed });
+        let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count, summed, _held: held });
         if part.releases().next().is_none() {
             // Nothing runs under this charge, and no question is claimed by it.
             let _charge = self.charge(asker, &part, &offered, &[], tally).await?;

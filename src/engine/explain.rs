@@ -21,7 +21,7 @@ pub(super) struct Due {
 impl Due {
     /// What was made for other roles is due like what was never made.
     pub fn of(plan: &Plan, recalled: Recalled) -> Self {
-        let Recalled { released, offered: _, count: _, summed, open: _ } = recalled;
+        let Recalled { released, offered: _, count: _, summed, open: _, held: _ } = recalled;
         let is_summed = |release: usize| summed.iter().any(|made| made.release == release);
         let is_asked = |release: usize| !plan.releases()[release].statements().is_empty();
         let same = (0..plan.releases().len()).filter(|at| released.table(*at).is_some() && is_asked(*at) && !is_summed(*at)).collect();

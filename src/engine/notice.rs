@@ -14,7 +14,7 @@ use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviati
 
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.
 pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balances: &Balances, policy: &Policy) -> Vec<String> {
-    let Answered { released, paid, recalled, summed } = answered;
+    let Answered { released, paid, recalled, summed, _held: _ } = answered;
     let left = left(&balances.role);
     let recalled = recalled + summed.len();
     let cost = match (paid.is_zero(), recalled) {

@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::lane::aside;
 use super::middles::{Column, Middles};
 use super::record::Tally;
 use super::summed::FromFiner;
@@ -13,7 +14,10 @@ use crate::mechanism::Loss;
 use crate::policy::Reuse;
 use crate::release::Released;
 use crate::rewrite::{Part, Plan};
-use crate::shadow::Asker;
+use crate::shadow::{Asker, Held};
+
+/// Bytes of an answer that is read for each byte that the ledger keeps of it, at most.
+const OPENED: usize = 16;
 
 /// What needs no new noise.
 pub(super) struct Recalled {
@@ -25,6 +29,8 @@ pub(super) struct Recalled {
     pub summed: Vec<FromFiner>,
     /// What is to be answered, as far as it is known before the first release is made.
     pub open: Vec<(usize, Question)>,
+    /// The weight of what was recalled in the asker's stock.
+    pub held: Held,
 }
 
 /// A release that was made for another role.
@@ -42,7 +48,8 @@ impl Engine {
 
     /// Looks for stored answers, release by release. Constants are made of answers that the role holds already, so that nothing is read before it is paid.
     pub(super) async fn recall(&self, asker: &Asker, plan: &Plan, middles: &mut Middles<'_>) -> Result<Recalled, Error> {
-        let mut recalled = Recalled { released: Released::before(plan), offered: Vec::new(), count: 0, summed: Vec::new(), open: Vec::new() };
+        let (released, held) = (Released::before(plan), asker.share.begin());
+        let mut recalled = Recalled { released, offered: Vec::new(), count: 0, summed: Vec::new(), open: Vec::new(), held };
         if !self.recalls(asker) {
             return Ok(recalled);
         }
@@ -58,7 +65,8 @@ impl Engine {
             let taken = recalled.offered.iter().map(|offer| offer.answer).collect();
             match self.ledger.find_beside(&asker.role, question, taken).await.map_err(|e| internal("ledger", &e))? {
                 Some(Stored::Held(values)) => {
-                    recalled.released.recall(plan, release, &values).map_err(|e| internal("release", &e))?;
+                    recalled.held.add(OPENED.saturating_mul(values.len())).map_err(Error::Ledger)?;
+                    aside(|| recalled.released.recall(plan, release, &values)).map_err(|e| internal("release", &e))?;
                     recalled.count += 1;
                 }
                 other => match (self.summed(asker, plan, release, &effort).await?, other) {

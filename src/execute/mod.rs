@@ -25,6 +25,7 @@ use crate::rewrite::{Part, ReleasePlan, Statement};
 const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
      SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
      SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
+     SET LOCAL array_nulls = on; SET LOCAL backslash_quote = safe_encoding; SET LOCAL transform_null_equals = off; \
      SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = '10s'; SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// For what reads no table of a plan: to begin and to end. The server's own limits are shorter; this one holds where it hangs, or the network is gone.

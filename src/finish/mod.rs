@@ -174,7 +174,7 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
         .outputs()
         .iter()
         .enumerate()
-        .map(|(at, (output, data_type))| sql::aliased(output::value(release, output, data_type), &aggregate_column(at)));
+        .map(|(at, (output, data_type))| sql::aliased(output::value(release, table.drawn.as_ref(), output, data_type), &aggregate_column(at)));
     let told = release.uncertainties().iter().enumerate().map(|(at, uncertainty)| uncertainty.column(at));
     let uncertainties = told.map(|name| sql::aliased(sql::column("r", &name), &name));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();

@@ -6,14 +6,15 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
+use crate::release::Drawn;
 use crate::resolve::{Moment, Quantifier, Spread};
 use crate::rewrite::{Centred, Degree, Output, ReleasePlan, measure_deviation, sql};
 
 /// Standard deviations of its noise that a count may show though nothing is there.
 const DOUBT: f64 = 2.0;
 
-/// The aggregate over one row of measures, `r`.
-pub fn value(release: &ReleasePlan, output: &Output, data_type: &Type) -> ast::Expr {
+/// The aggregate over one row of measures, `r`. `drawn`: their noise, which is another than the plan's where the answer was stored.
+pub fn value(release: &ReleasePlan, drawn: Option<&Drawn>, output: &Output, data_type: &Type) -> ast::Expr {
     let exact = match output {
         Output::Measure(at) => measure(*at),
         Output::Average { sum, count, range } => average(measure(*sum), measure(*count), *range),
@@ -22,7 +23,8 @@ pub fn value(release: &ReleasePlan, output: &Output, data_type: &Type) -> ast::E
         }
         Output::Joint { count, y, x, products, kind } => joint(measure(*count), *y, *x, measure(*products), *kind),
         Output::Truth { count, of } => {
-            let deviation = measure_deviation(release, &release.measures()[*count]).unwrap_or(0.0);
+            let measure_of = &release.measures()[*count];
+            let deviation = drawn.map(|drawn| drawn.deviation(measure_of)).or_else(|| measure_deviation(release, measure_of)).unwrap_or(0.0);
             let comparison = match of {
                 Quantifier::All => B::LtEq,
                 Quantifier::Any => B::Gt,

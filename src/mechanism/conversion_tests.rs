@@ -1,6 +1,7 @@
 //! Against reference values (two independent accountants, to every digit shown), and against themselves for direction of rounding.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::*;
 
@@ -103,7 +104,7 @@ fn gaussian_deltas_agree_with_the_integral() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
 
     /// What fits, fits when computed forward; one unit more does not.
     #[test]

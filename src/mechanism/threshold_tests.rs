@@ -2,6 +2,7 @@
 
 use num_bigint::BigUint;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::super::calibration::{gaussian, laplace};
 use super::super::conversion::mu_of;
@@ -149,7 +150,7 @@ fn the_largest_cap_and_the_extremes_of_delta_end() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
 
     /// The share bounds every integer a clipped unit may add: t groups of v with t (F v)^2 <= C^2 (L2), t F v <= C (L1).
     #[test]

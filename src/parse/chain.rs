@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use crate::refusal::{Refusal, sqlstate};
 
-/// Most operators and keywords on the way from a statement's start into any expression of it.
+/// Most operators and keywords, those of nested parts counted with what is around them, between a statement and anything in it.
 const LENGTH_MAX: u32 = 250;
 
 /// How often what stands deepest may be read, as a power of two: the parser reads some constructs in one way to their end, and then anew in another.
@@ -20,49 +20,147 @@ pub fn with_room<T>(walk: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES, 4 * STACK_BYTES, walk)
 }
 
+/// Levels that an arm of a set operation may lie below it for each UNION, INTERSECT or EXCEPT: each holds a whole query.
+const SET_LEVELS: u32 = 2;
+
+/// What is open at a place of the text: how high the tree of it may be.
+#[derive(Default)]
+struct Open {
+    is_case: bool,
+    /// Operators and keywords since the last thing that stands beside, and the highest of what brackets and CASE hold among them.
+    length: u32,
+    within: u32,
+    /// The highest of what stood beside.
+    beside: u32,
+    set_operations: u32,
+}
+
+impl Open {
+    fn count(&mut self) {
+        self.length = self.length.saturating_add(1);
+    }
+
+    /// What comes now stands beside what was.
+    fn part(&mut self) {
+        self.beside = self.beside.max(self.length.saturating_add(self.within));
+        (self.length, self.within) = (0, 0);
+    }
+
+    fn height(mut self) -> u32 {
+        self.part();
+        self.beside.saturating_add(self.set_operations.saturating_mul(SET_LEVELS))
+    }
+}
+
+/// Never empty: the last is the statement itself.
+struct Heights(Vec<Open>);
+
+impl Heights {
+    fn top(&mut self) -> Option<&mut Open> {
+        self.0.last_mut()
+    }
+
+    fn begin(&mut self, is_case: bool) {
+        self.0.push(Open { is_case, ..Open::default() });
+    }
+
+    /// Nothing is closed that was not opened.
+    fn close(&mut self) {
+        if self.0.len() > 1
+            && let Some(closed) = self.0.pop()
+            && let Some(around) = self.top()
+        {
+            let height = closed.height();
+            around.count();
+            around.within = around.within.max(height);
+        }
+    }
+
+    fn closes_case(&self) -> bool {
+        self.0.len() > 1 && self.0.last().is_some_and(|open| open.is_case)
+    }
+
+    /// The whole statement's; the next one begins.
+    fn end(&mut self) -> u32 {
+        while self.0.len() > 1 {
+            self.close();
+        }
+        self.0.pop().map_or(0, |statement| {
+            self.begin(false);
+            statement.height()
+        })
+    }
+}
+
 /// # Errors
 /// 54001 for a chain of operators that is too long.
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     check_retries(tokens)?;
-    // Length of the chain at the start of each open parenthesis, and now.
-    let mut open: Vec<(u32, u32)> = Vec::new();
-    let (mut base, mut length) = (0_u32, 0_u32);
+    let mut heights = Heights(vec![Open::default()]);
+    let mut before = &Token::EOF;
     for TokenWithSpan { token, span: _ } in tokens {
-        let keyword = keyword(token);
-        match token {
-            // The branches of a CASE stand side by side, too.
-            Token::Word(_) if keyword == Keyword::CASE => {
-                length += 1;
-                open.push((base, length));
-                base = length;
-            }
-            Token::Word(_) if keyword == Keyword::WHEN => length = base,
-            Token::Word(_) if keyword == Keyword::END => (base, length) = open.pop().unwrap_or((base, length)),
-            Token::LParen | Token::LBracket | Token::LBrace => {
-                length += 1;
-                open.push((base, length));
-                base = length;
-            }
-            Token::RParen | Token::RBracket | Token::RBrace => (base, length) = open.pop().unwrap_or((base, length)),
-            // Members of a list stand side by side.
-            Token::Comma => length = base,
-            Token::SemiColon => {
-                open.clear();
-                (base, length) = (0, 0);
-            }
-            Token::Whitespace(_) | Token::EOF | Token::Period | Token::Number(..) | Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => {
-            }
-            Token::Word(_) if keyword == Keyword::NoKeyword => {}
-            // Each level of a set operation holds a whole query.
-            Token::Word(_) if matches!(keyword, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => length += 8,
-            _ => length += 1,
-        }
-        if length > LENGTH_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
-                .detail(format!("At most {LENGTH_MAX} operators and keywords in a row are read.")));
+        if !matches!(token, Token::Whitespace(_)) {
+            read(&mut heights, token, before)?;
+            before = token;
         }
     }
+    fits(heights.end())
+}
+
+fn fits(height: u32) -> Result<(), Refusal> {
+    if height <= LENGTH_MAX {
+        return Ok(());
+    }
+    Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
+        .detail(format!("At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets and around them together.")))
+}
+
+fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refusal> {
+    match (token, keyword(token)) {
+        (Token::Word(_), Keyword::CASE) => heights.begin(true),
+        (Token::Word(_), Keyword::END) if heights.closes_case() => heights.close(),
+        (Token::LParen | Token::LBracket | Token::LBrace, _) => heights.begin(false),
+        (Token::RParen | Token::RBracket | Token::RBrace, _) => {
+            // A CASE within the brackets ends with them.
+            while heights.closes_case() {
+                heights.close();
+            }
+            heights.close();
+        }
+        (Token::SemiColon, _) => fits(heights.end())?,
+        (Token::EOF | Token::Period | Token::Number(..) | Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_), _) => {}
+        _ => beside_or_below(heights, token, before),
+    }
     Ok(())
+}
+
+/// What neither opens nor closes.
+fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
+    // The branches of a CASE stand side by side.
+    let is_branch = heights.closes_case() && ends_a_value(before);
+    let Some(open) = heights.top() else { return };
+    match (token, keyword(token)) {
+        // Members of a list stand side by side.
+        (Token::Comma, _) => open.part(),
+        (Token::Word(_), Keyword::WHEN) if is_branch => open.part(),
+        (Token::Word(_), Keyword::NoKeyword) => {}
+        (Token::Word(_), Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => {
+            open.part();
+            open.set_operations = open.set_operations.saturating_add(1);
+        }
+        _ => open.count(),
+    }
+}
+
+/// Behind anything else, a word is an operand: WHEN too, to the parser.
+fn ends_a_value(before: &Token) -> bool {
+    match before {
+        Token::Word(_) => {
+            matches!(keyword(before), Keyword::NoKeyword | Keyword::CASE | Keyword::END | Keyword::NULL | Keyword::TRUE | Keyword::FALSE)
+        }
+        Token::Number(..) | Token::SingleQuotedString(_) | Token::RParen | Token::RBracket | Token::Placeholder(_) => true,
+        _ => false,
+    }
 }
 
 fn keyword(token: &Token) -> Keyword {
@@ -104,5 +202,46 @@ fn retries(before: Keyword, first: Option<&Token>) -> usize {
             _ => 0,
         },
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlparser::dialect::PostgreSqlDialect;
+    use sqlparser::tokenizer::Tokenizer;
+
+    use super::*;
+
+    fn reads(sql: &str) -> bool {
+        check(&Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap()).is_ok()
+    }
+
+    #[test]
+    fn no_words_take_back_what_was_counted() {
+        let repeated = |start: &str, part: &str, times: usize, end: &str| format!("{start}{}{end}", part.repeat(times));
+        let nested = |part: &str| format!("SELECT {}{}", "(".repeat(50), format!("{}{part})", "1 +1".repeat(60)).repeat(50));
+        for deep in [
+            repeated("SELECT 1", " IS NULL", 300, ""),
+            repeated("SELECT 1 ", "+when ", 300, ""),
+            repeated("SELECT 1 case, 1 ", "+when ", 300, ""),
+            repeated("SELECT 1 case, 1 ", "LIKE when ", 300, ""),
+            repeated("SELECT 1,1", " UNION ALL SELECT 1,1", 300, ""),
+            repeated("SELECT x::int", "[]", 300, ""),
+            nested(""),
+            nested(" +(end)"),
+            repeated("SELECT ", "(SELECT 1, 1 UNION ALL ", 80, &format!("SELECT 1, 1 {}", ") UNION ALL SELECT 1, 1, 1".repeat(80))),
+        ] {
+            assert!(!reads(&deep), "{deep}");
+        }
+    }
+
+    #[test]
+    fn what_stands_side_by_side_is_not_added_up() {
+        let branches = "WHEN a = 1 AND b THEN 'x' WHEN c THEN NULL ".repeat(400);
+        let columns = vec!["a + b * (c - 1)"; 900].join(", ");
+        let arms = vec!["SELECT a, b FROM t WHERE a > 1 AND b < 2 GROUP BY a"; 60].join(" UNION ALL ");
+        for flat in [format!("SELECT CASE {branches} ELSE 1 END, {columns} FROM t"), arms, "SELECT 1;".repeat(400)] {
+            assert!(reads(&flat), "{flat}");
+        }
     }
 }

@@ -4,6 +4,7 @@ mod bind;
 mod chain;
 mod clock;
 mod configure;
+mod copies;
 mod lexing;
 mod local;
 mod phrases;
@@ -166,7 +167,10 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let dialect = PostgreSqlDialect {};
     let excludes = excludes_rows(&tokens);
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(phrases::write_out(table::write_out(tokens))?);
+    let written = phrases::write_out(table::write_out(tokens))?;
+    // Once more: what is written out may be higher than the word for it.
+    chain::check(&written)?;
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(written);
     let unread = |error: ParserError| match excludes {
         Some(position) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
         None => syntax_error(&error, sql),
@@ -176,6 +180,7 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
         _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),
     };
     parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+    copies::check(&query)?;
     Query::new(query)
 }
 

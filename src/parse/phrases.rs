@@ -32,6 +32,16 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
             Some((_, name)) if name.eq_ignore_ascii_case("isnull") && ends_a_value(&before) && next != Token::LParen => {
                 push(&[Token::make_keyword("IS"), space, Token::make_keyword("NULL")]);
             }
+            // Names to the parser; to PostgreSQL, functions.
+            Some((_, name)) if next != Token::LParen && !is_label(&before) && function_of(name).is_some() => {
+                push(&function_of(name).unwrap_or_default());
+            }
+            // A table of this name to the parser; to PostgreSQL, the table that follows without its children.
+            Some((Keyword::ONLY, _)) if !is_plain_only(&before) => {
+                return Err(
+                    Refusal::unsupported("ONLY").hint("Name the table without ONLY: partitions and child tables are tables of their own here.")
+                );
+            }
             Some((Keyword::FROM, _)) if trims(&before, &earlier) => push(&[Token::SingleQuotedString(" ".to_owned()), space, token.clone()]),
             Some((Keyword::SIMILAR, _)) if !matches!(word(&next), Some((Keyword::TO, _))) && ends_a_value(&before) => {
                 return Err(Refusal::unsupported("SUBSTRING … SIMILAR").hint("Write substring(x FROM 'regular expression')."));
@@ -72,6 +82,27 @@ fn ends_a_value(before: &Token) -> bool {
     }
 }
 
+/// What a word that stands for a function is written as.
+fn function_of(name: &str) -> Option<Vec<Token>> {
+    let call = |name: &str| vec![Token::make_word(name, None), Token::LParen, Token::RParen];
+    match name.to_ascii_lowercase().as_str() {
+        "current_role" => Some(vec![Token::make_keyword("CURRENT_USER")]),
+        "current_catalog" => Some(call("current_database")),
+        "current_schema" => Some(call("current_schema")),
+        _ => None,
+    }
+}
+
+/// A field's or a column's name, where any word may stand.
+fn is_label(before: &Token) -> bool {
+    *before == Token::Period || matches!(word(before), Some((Keyword::AS, _)))
+}
+
+/// `FETCH FIRST 5 ROWS ONLY`, `READ ONLY`, or a label.
+fn is_plain_only(before: &Token) -> bool {
+    is_label(before) || matches!(word(before), Some((Keyword::ROW | Keyword::ROWS | Keyword::READ, _)))
+}
+
 /// `TRIM(FROM x)`, `TRIM(BOTH FROM x)`: blanks are trimmed.
 fn trims(before: &Token, earlier: &Token) -> bool {
     let is_trim = |token: &Token| matches!(word(token), Some((Keyword::TRIM, _)));
@@ -100,12 +131,19 @@ mod tests {
             ("a BETWEEN ASYMMETRIC 1 AND 2", "a BETWEEN  1 AND 2"),
             ("a BETWEEN SYMMETRIC 1 AND 2", "a BETWEEN !!  1 AND 2"),
             ("a SIMILAR TO 'x'", "a SIMILAR TO 'x'"),
+            ("FETCH FIRST 5 ROWS ONLY", "FETCH FIRST 5 ROWS ONLY"),
+            ("1 AS only", "1 AS only"),
+            ("current_role = \"current_role\"", "CURRENT_USER = \"current_role\""),
+            ("current_catalog, current_schema, current_schema()", "current_database(), current_schema(), current_schema()"),
+            ("t.current_role AS current_schema", "t.current_role AS current_schema"),
         ] {
             let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap();
             let written: String = write_out(tokens).unwrap().iter().map(|t| t.token.to_string()).collect();
             assert_eq!(written, wanted, "{sql}");
         }
-        let tokens = Tokenizer::new(&PostgreSqlDialect {}, "substring(a SIMILAR 'x' ESCAPE '#')").tokenize_with_location().unwrap();
-        assert!(write_out(tokens).is_err());
+        for refused in ["substring(a SIMILAR 'x' ESCAPE '#')", "FROM only t", "FROM a, ONLY (t)", "WITH only AS (SELECT 1)"] {
+            let tokens = Tokenizer::new(&PostgreSqlDialect {}, refused).tokenize_with_location().unwrap();
+            assert!(write_out(tokens).is_err(), "{refused}");
+        }
     }
 }

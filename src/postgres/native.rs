@@ -8,7 +8,8 @@ use tokio::sync::Mutex;
 use super::directory::{Directory, unprivileged};
 use super::{Error, MAINTENANCE, Options, SUPERUSER, connect};
 
-const START_WAIT: Duration = Duration::from_secs(60);
+/// It takes a second, and much longer where the machine is busy.
+const START_WAIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(10);
 
 /// `$1` directory, `$2` binaries: a cluster that no server has run on. Copies of it are ready ten times as soon as what initdb makes anew.

@@ -115,7 +115,7 @@ impl Resolver<'_> {
         let mut on = Vec::new();
         for (column, other) in columns.iter().zip(&others) {
             let other = self.expressions_at(around, given).value(other)?;
-            on.push(compare(Function::Equal, self.column_expr(column.id), other, "=")?);
+            on.push(compare(self.constants, Function::Equal, self.column_expr(column.id), other, "=")?);
         }
         let Some(value) = columns.last() else { return Ok(None) };
         let value = self.column_expr(value.id);

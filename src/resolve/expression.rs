@@ -9,7 +9,7 @@ mod types;
 mod zone;
 
 pub use call::plain_arguments;
-pub use pattern::{regex_arcs, regex_reach};
+pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use types::{construct, type_of};
 
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
@@ -35,6 +35,29 @@ pub struct Constants {
     pub signs_each: bool,
     /// Dates, intervals and floats are printed as where private rows are read. Under other settings their text is refused.
     pub prints_plainly: bool,
+}
+
+impl Constants {
+    /// # Errors
+    /// 0A000 in a session of another zone than that in which private rows are read.
+    pub(super) fn require_utc(&self, what: &str) -> Result<(), Refusal> {
+        if self.is_utc {
+            return Ok(());
+        }
+        Err(Refusal::unsupported(format!("{what} in a session whose TimeZone is not UTC")).hint("Send SET TimeZone = 'UTC' first."))
+    }
+
+    /// Values that are brought to one type: between timestamps with and without zone only in a session of UTC.
+    ///
+    /// # Errors
+    /// As of [`Self::require_utc`].
+    pub(super) fn require_one_zone<'t>(&self, types: impl IntoIterator<Item = &'t Type> + Clone, name: &str) -> Result<(), Refusal> {
+        let is_local = types.clone().into_iter().any(|t| matches!(t, Type::Date | Type::Timestamp));
+        if is_local && types.into_iter().any(|t| *t == Type::Timestamptz) {
+            self.require_utc(&format!("{name} of timestamps with and without time zone"))?;
+        }
+        Ok(())
+    }
 }
 
 /// Resolves row-level expressions of one scope.
@@ -292,7 +315,11 @@ fn ends_in_prefix(expr: &ast::Expr) -> bool {
 }
 
 /// A comparison, its operands brought to one type.
-pub fn compare(function: Function, left: Expr, right: Expr, symbol: &str) -> Result<Expr, Refusal> {
+///
+/// # Errors
+/// 42883 and 0A000 where there is none, or it depends on the session's zone.
+pub fn compare(constants: &Constants, function: Function, left: Expr, right: Expr, symbol: &str) -> Result<Expr, Refusal> {
+    constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
     let operands = unify(vec![left, right], symbol)?;
     Ok(Expr::call(function, operands, Type::Bool))
 }

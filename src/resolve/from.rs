@@ -114,7 +114,7 @@ impl Resolver<'_> {
         for name in &shared {
             let missing = || Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" specified in USING clause does not exist"));
             let (a, b) = (scope.bare(name)?.ok_or_else(missing)?, right.bare(name)?.ok_or_else(missing)?);
-            conditions.push(compare(Function::Equal, self.column_expr(a), self.column_expr(b), "USING")?);
+            conditions.push(compare(self.constants, Function::Equal, self.column_expr(a), self.column_expr(b), "USING")?);
         }
         for mut item in right.items {
             // The preserved side's column is the one a bare name means.

@@ -89,7 +89,7 @@ impl Resolver<'_> {
             return Err(Refusal::new(sqlstate::SYNTAX_ERROR, format!("subquery has too {than} columns")));
         }
         for (subject, item) in subjects.iter().zip(&items) {
-            conditions.push(compare(Function::Equal, subject.clone(), item.clone(), "IN")?);
+            conditions.push(compare(self.constants, Function::Equal, subject.clone(), item.clone(), "IN")?);
         }
         let node = Node::Exists { relation: Box::new(relation), condition: Expr::and(conditions).map(Box::new) };
         Ok((Expr { node, data_type: Type::Bool }, items))

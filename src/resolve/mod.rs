@@ -37,7 +37,7 @@ mod union;
 mod window;
 
 pub use dotted::check_dotted;
-pub use expression::{Constants, regex_arcs, regex_reach};
+pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
 pub use query::is_preview;

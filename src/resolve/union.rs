@@ -41,6 +41,7 @@ impl Resolver<'_> {
         let (mut left_ids, mut right_ids) = (Vec::new(), Vec::new());
         for (a, b) in left.1.iter().zip(&right.1) {
             let (from, to) = (self.column_expr(a.id), self.column_expr(b.id));
+            self.constants.require_one_zone([&from.data_type, &to.data_type], "UNION")?;
             let data_type = common_type(&from.data_type, &to.data_type).ok_or_else(|| {
                 let (a, b) = (type_name(&from.data_type), type_name(&to.data_type));
                 Refusal::new(sqlstate::DATATYPE_MISMATCH, format!("UNION types {a} and {b} cannot be matched"))

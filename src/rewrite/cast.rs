@@ -57,8 +57,11 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         Type::Numeric(Some((precision, scale))) => {
             let whole = i32::from(*precision) - i32::from(*scale);
             let limit = beyond_digits(whole.min(30));
-            let inside = value.range.lo > 1.0 - limit && value.range.hi < limit - 1.0;
-            let kept = if inside || integer_range(from).is_some_and(|_| value.range.lo > -limit && value.range.hi < limit) {
+            // What is rounded up to the limit is past it.
+            let step = 10f64.powi((-i32::from(*scale)).max(0));
+            let inside = value.range.lo > step - limit && value.range.hi < limit - step;
+            let is_whole = *scale >= 0 && integer_range(from).is_some();
+            let kept = if inside || (is_whole && value.range.lo > -limit && value.range.hi < limit) {
                 value
             } else {
                 within_digits(value, whole.min(30), i32::from(*scale), from)

@@ -65,7 +65,13 @@ pub(super) fn grammar(function: Function, emitted: Vec<Emitted>, result: &Type) 
         }
         F::In => {
             let subject = Box::new(sql::nested(values.remove(0)));
-            ast::Expr::Nested(Box::new(ast::Expr::InList { expr: subject, list: values, negated: false }))
+            ast::Expr::Nested(Box::new(if values.iter().all(sql::is_constant) {
+                ast::Expr::InList { expr: subject, list: values, negated: false }
+            } else {
+                // PostgreSQL computes the subject of an IN anew for each item that is no constant.
+                let right = Box::new(ast::Expr::Array(ast::Array { elem: values, named: true }));
+                ast::Expr::AnyOp { left: subject, compare_op: B::Eq, right, is_some: false }
+            }))
         }
         F::Coalesce => sql::call("coalesce", values),
         F::NullIf => sql::call("nullif", values),

@@ -147,17 +147,15 @@ pub(super) fn internal() -> Refusal {
     Refusal::new(sqlstate::INTERNAL_ERROR, "a function has no emission")
 }
 
-/// Clamps to the largest value of `whole` digits before the point and `scale` after it, all nines.
+/// Clamps to the largest value of `whole` digits before the point and `scale` after it: nines, between the point and which there are zeros where one of the two is negative.
 pub(super) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type) -> Emitted {
     // A float8 has 15 digits: nines past those would round up to the power of ten.
     let exact = if is_float(from) { 14 } else { 1000 };
-    let nines = |n: i32, before: i32| -> String { (0..n).map(|at| if at + before < exact { '9' } else { '0' }).collect() };
-    let largest = match (whole, scale) {
-        (0, 0) => "0".to_owned(),
-        (0, scale) => format!("0.{}", nines(scale, 0)),
-        (whole, 0) => nines(whole, 0),
-        (whole, scale) => format!("{}.{}", nines(whole, 0), nines(scale, whole)),
-    };
+    // At places before the point, from `whole - 1`, and after it, down to `-scale`.
+    let digit = |place: i32| if place < whole && place >= -scale && whole - 1 - place < exact { '9' } else { '0' };
+    let before: String = (0..whole.max(1)).rev().map(digit).collect();
+    let after: String = (1..=scale.max(0)).map(|at| digit(-at)).collect();
+    let largest = format!("{before}.{after}").trim_end_matches('.').to_owned();
     let constant = |text: &str| sql::cast(sql::text(text), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
     let nodes = value.nodes * 3 + 5;
     let sql = clamped(&value.sql, constant(&format!("-{largest}")), constant(&largest));
@@ -177,4 +175,18 @@ pub(super) fn keep_integer(value: Emitted, limit: Interval, from: &Type) -> Emit
     let as_from = |t: &str| sql::cast(sql::number(t), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
     let sql = clamped(&value.sql, as_from(&lo), as_from(&hi));
     Emitted { sql, range: value.range.held(limit), tiny: false, nodes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_value_of_a_numeric_has_its_nines_where_its_scale_says() {
+        for (whole, scale, largest) in [(-2, 4, "0.0099"), (0, 3, "0.999"), (3, 2, "999.99"), (3, 0, "999"), (5, -2, "99900")] {
+            let value = Emitted::plain(sql::column("t", "x"), Interval::ALL);
+            let written = within_digits(value, whole, scale, &Type::Numeric(None)).sql.to_string();
+            assert!(written.contains(&format!("'{largest}'")) && written.contains(&format!("'-{largest}'")), "{whole} {scale}: {written}");
+        }
+    }
 }

@@ -84,7 +84,12 @@ pub(super) fn division(function: Function, emitted: Vec<Emitted>, result: &Type,
     let range = of_call(function, &[a.range, b.range], result);
     let nodes = a.nodes + b.nodes + 2;
     let constant = arguments.get(1).and_then(Expr::as_literal).and_then(scalar).is_some_and(|c| c != 0.0);
-    let divisor = if constant { b.sql } else { sql::call("nullif", vec![b.sql, sql::cast(sql::number("0"), &arguments[1].data_type)]) };
+    // A tiny one has become zero.
+    let divisor = if constant && !b.range.contains(0.0) {
+        b.sql
+    } else {
+        sql::call("nullif", vec![b.sql, sql::cast(sql::number("0"), &arguments[1].data_type)])
+    };
     if function == Function::Quotient {
         let value = Emitted { sql: sql::call("div", vec![a.sql, divisor]), range, tiny: false, nodes };
         return Ok(keep_within(value, working(result), result));

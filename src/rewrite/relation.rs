@@ -118,7 +118,7 @@ impl Relations<'_> {
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
-        let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions), Vec::new());
+        let query = fenced(sql::select(projection, vec![flat.from], sql::all(flat.conditions), Vec::new()));
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 
@@ -126,6 +126,23 @@ impl Relations<'_> {
     pub(super) fn spent_on(&self, expr: ast::Expr) -> Result<ast::Expr, Refusal> {
         self.spent.set(weigh(self.spent.get(), &expr)?);
         Ok(expr)
+    }
+}
+
+/// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put it in place of each mention above.
+pub(super) fn fenced(query: ast::Query) -> ast::Query {
+    let computes = |item: &ast::SelectItem| !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr));
+    match &*query.body {
+        ast::SetExpr::Select(select) if select.projection.iter().any(computes) => sql::computed_once(query),
+        _ => query,
+    }
+}
+
+fn is_plain(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, collation: _ } => is_plain(inner),
+        ast::Expr::CompoundIdentifier(_) => true,
+        other => sql::is_constant(other),
     }
 }
 

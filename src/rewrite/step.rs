@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 use super::expression::{Cell, Expressions};
 use super::pairs::Pairs;
-use super::relation::{Flat, Relations, typed};
+use super::relation::{Flat, Relations, fenced, typed};
 use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
@@ -59,7 +59,8 @@ impl Relations<'_> {
             ties.extend(spelled_out(cell)?);
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }
-        for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
+        let windows: Vec<_> = columns.iter().filter(|(id, _)| self.needed.contains(id)).collect();
+        for (id, window) in &windows {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(self.spent_on(called(window, &expressions, &ties)?)?, &name));
             cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
@@ -68,6 +69,8 @@ impl Relations<'_> {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+        // A window is a fence of its own.
+        let query = if windows.is_empty() { fenced(query) } else { query };
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 
@@ -83,14 +86,16 @@ impl Relations<'_> {
                 let value = self.spent_on(of_default_collation(cell.raw.clone(), &cell.data_type))?;
                 projection.push(sql::aliased(value, &format!("c{}", column.0)));
             }
-            let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+            let query =
+                fenced(sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new()));
+            let query = if query.limit_clause.is_some() { Box::new(ast::SetExpr::Query(Box::new(query))) } else { query.body };
             united = Some(match united {
-                None => *query.body,
+                None => *query,
                 Some(left) => ast::SetExpr::SetOperation {
                     left: Box::new(left),
                     op: ast::SetOperator::Union,
                     set_quantifier: ast::SetQuantifier::All,
-                    right: query.body,
+                    right: query,
                 },
             });
         }

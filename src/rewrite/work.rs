@@ -6,7 +6,7 @@ use sqlparser::ast::{self, BinaryOperator as B, Visit};
 
 use crate::parse::with_room;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{regex_arcs, regex_reach};
+use crate::resolve::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
@@ -100,7 +100,7 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
     let longest = parts.iter().copied().max().unwrap_or(0);
     match expr {
         ast::Expr::Like { pattern, .. } | ast::Expr::ILike { pattern, .. } => of_like(pattern),
-        ast::Expr::SimilarTo { pattern, .. } => of_pattern(pattern),
+        ast::Expr::SimilarTo { pattern, .. } => of_similar(pattern),
         ast::Expr::BinaryOp { op: B::PGRegexMatch | B::PGRegexIMatch, right, left: _ } => of_pattern(right),
         ast::Expr::BinaryOp { op: B::Multiply | B::Divide | B::Modulo, left: _, right: _ } => {
             of_product(longest, parts.last().copied().unwrap_or(longest))
@@ -152,8 +152,23 @@ fn of_pattern(pattern: &ast::Expr) -> u64 {
         ast::Expr::Value(_) => 300_000,
         ast::Expr::Nested(inner) => of_pattern(inner),
         // Those of the statement are printed with their type.
-        _ => constant(pattern).map_or(NANOSECONDS_MAX, |text| regex_arcs(&text).saturating_mul(20_000).saturating_add(100_000)),
+        _ => constant(pattern).map_or(NANOSECONDS_MAX, |text| of_arcs(&text)),
     }
+}
+
+/// The same of the regular expression that it stands for.
+fn of_similar(pattern: &ast::Expr) -> u64 {
+    let regex = constant(pattern).and_then(|text| regex_of_similar(&text).ok());
+    regex.map_or(NANOSECONDS_MAX, |text| of_arcs(&text))
+}
+
+fn of_arcs(regex: &str) -> u64 {
+    regex_arcs(regex).saturating_mul(20_000).saturating_add(100_000)
+}
+
+/// What the groups of a pattern match is looked for once the whole is found.
+fn of_groups(pattern: &ast::Expr) -> u64 {
+    constant(pattern).map_or(NANOSECONDS_MAX, |text| regex_rereads(&text).saturating_mul(LENGTH_MAX * 2))
 }
 
 /// An attempt to match begins at each character of the text, and reads on from there; each match is looked for with nothing remembered of the one before.
@@ -220,15 +235,26 @@ fn name_of(call: &ast::Function) -> &str {
 fn of_second(call: &ast::Function) -> u64 {
     let Some(second) = second(call) else { return 0 };
     let characters = || constant(second).map_or(LENGTH_MAX, |text| text.chars().count() as u64);
-    match name_of(call) {
-        // With flags all matches may be found.
-        "regexp_replace" if arguments(call).len() > 3 => of_pattern(second).saturating_add(of_search(second, 1_000)),
-        "regexp_count" => of_pattern(second).saturating_add(of_search(second, 1_000)),
-        "regexp_replace" | "regexp_substr" | "substring" => of_pattern(second).saturating_add(of_search(second, 40)),
-        "btrim" | "ltrim" | "rtrim" | "translate" => 15_000 * characters(),
-        "strpos" | "split_part" | "replace" => 2_500 * characters(),
+    let groups = match (name_of(call), arguments(call).get(2)) {
+        // Without a backslash the replacement names no group.
+        ("regexp_replace", Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(with))))
+            if constant(with).is_some_and(|w| !w.contains('\\')) =>
+        {
+            0
+        }
+        ("regexp_replace" | "regexp_substr" | "substring", _) => of_groups(second),
         _ => 0,
-    }
+    };
+    groups
+        + match name_of(call) {
+            // With flags all matches may be found.
+            "regexp_replace" if arguments(call).len() > 3 => of_pattern(second).saturating_add(of_search(second, 1_000)),
+            "regexp_count" => of_pattern(second).saturating_add(of_search(second, 1_000)),
+            "regexp_replace" | "regexp_substr" | "substring" => of_pattern(second).saturating_add(of_search(second, 40)),
+            "btrim" | "ltrim" | "rtrim" | "translate" => 15_000 * characters(),
+            "strpos" | "split_part" | "replace" => 2_500 * characters(),
+            _ => 0,
+        }
 }
 
 fn of_call(name: &str) -> u64 {

@@ -90,3 +90,23 @@ fn a_pattern_is_as_dear_as_it_unfolds_to() {
     assert!(check(matched(&"[a-z]{99}".repeat(2))).is_err());
     assert!(check(matched("[a-z]{0,99}")).is_err());
 }
+
+#[test]
+fn patterns_are_as_dear_as_what_they_stand_for_and_what_their_groups_cost() {
+    let asked = |condition: ast::Expr| of(&select(vec![ast::SelectItem::UnnamedExpr(bare("x"))], Vec::new(), Some(condition), Vec::new()));
+    let typed = |pattern: &str| cast(text(pattern), &Type::Text);
+    let similar = |pattern: &str| {
+        let (expr, pattern) = (Box::new(bare("x")), Box::new(typed(pattern)));
+        asked(ast::Expr::SimilarTo { negated: false, expr, pattern, escape_char: None })
+    };
+    let regex = |pattern: &str| asked(ast::Expr::BinaryOp { left: Box::new(bare("x")), op: B::PGRegexMatch, right: Box::new(typed(pattern)) });
+    assert_eq!([similar("%%%"), similar("a_%")], [regex(".*.*.*"), regex("a..*")]);
+    assert!(check(similar(&"%".repeat(247))).is_err());
+    let replaced = |pattern: &str, with: &str| asked(call("regexp_replace", vec![bare("x"), typed(pattern), typed(with)]));
+    let dissected = |pattern: &str| check(replaced(pattern, "\\1")).is_err();
+    // Each length of the one is tried, before the other is read to its end.
+    assert!(["^(.+)<(b.+)<(b.+)", "^(.*)@(.*)$", "^(a{0,100}b{0,100}).*x.*y.*z"].into_iter().all(dissected));
+    assert!(!["^(a+)$", "^(\\d{4})-(\\d{2})$", "^.*(ab)$", "^(?:.+)<(?:b.+)$"].into_iter().any(dissected));
+    assert!(check(replaced("^(.+)<(b.+)<(b.+)", "nothing")).is_ok(), "no group is asked for");
+    assert!(check(asked(call("substring", vec![bare("x"), typed("^(.*)@(.*)$")]))).is_err());
+}

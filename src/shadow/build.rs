@@ -56,7 +56,7 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     let protections = schema.tables.iter().map(|table| if table.is_public { "public" } else { "private" });
     let meaning: Vec<&str> = schema.statements.iter().map(String::as_str).chain(protections).collect();
     let digest = Sha256::digest(meaning.join(";")).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    apart(admin, options).await?;
+    warnings.extend(apart(admin, options).await?);
     let standing = if let ShadowSource::Url(_) = options.source { guard(admin).await? } else { None };
     if standing.as_deref() != Some(digest.as_str()) {
         let mark = matches!(options.source, ShadowSource::Url(_)).then(|| format!("{MARK}{digest}"));
@@ -85,18 +85,40 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     Ok(Built { tables, public_keys, warnings, sizes, is_superuser, roles, version, callable })
 }
 
-/// What tells a running server from every other, where it may be asked: its cluster, of which there may be copies, and when it was started.
-pub async fn server_identifier(client: &Client) -> Option<String> {
-    let sql = "SELECT system_identifier::text || ' ' || extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text FROM pg_catalog.pg_control_system()";
-    client.query_one(sql, &[]).await.and_then(|row| row.try_get(0)).ok()
+/// What tells whether two servers run on one stream of changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerIdentity {
+    /// Its cluster, of which there may be copies that have parted.
+    cluster: String,
+    started: String,
+    is_standby: bool,
 }
 
-async fn apart(admin: &Client, options: &ShadowOptions) -> Result<(), ShadowError> {
-    match (&options.source, &options.private_server) {
-        (ShadowSource::Url(_), Some(private)) if server_identifier(admin).await.as_ref() == Some(private) => {
-            Err(ShadowError::Failed("shadow.url names a database of the server that has the private rows; name one of another server".to_owned()))
-        }
-        (ShadowSource::Url(_) | ShadowSource::Local | ShadowSource::LocalEngine(_), _) => Ok(()),
+impl ServerIdentity {
+    /// `None` where the server does not tell.
+    pub async fn of(client: &Client) -> Option<Self> {
+        let sql = "SELECT system_identifier::text, extract(epoch FROM pg_catalog.pg_postmaster_start_time())::text, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system()";
+        let row = client.query_one(sql, &[]).await.ok()?;
+        Some(Self { cluster: row.try_get(0).ok()?, started: row.try_get(1).ok()?, is_standby: row.try_get(2).ok()? })
+    }
+
+    /// One server, or a standby and what it follows.
+    fn shares_changes_with(&self, other: &Self) -> bool {
+        self.cluster == other.cluster && (self.started == other.started || self.is_standby || other.is_standby)
+    }
+}
+
+/// The catalogs of the server that has the private rows, and of one that it follows, tell of them: transaction numbers, sizes. A warning where it is not known.
+async fn apart(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
+    let ShadowSource::Url(_) = options.source else { return Ok(None) };
+    match (ServerIdentity::of(admin).await, &options.private_server) {
+        (Some(shadow), Some(private)) if shadow.shares_changes_with(private) => Err(ShadowError::Failed(
+            "shadow.url names a database of the server that has the private rows, or of one that it follows; name one of another server".to_owned(),
+        )),
+        (Some(_), Some(_)) => Ok(None),
+        (None, _) | (_, None) => Ok(Some(
+            "whether it is on the server that has the private rows could not be asked (pg_control_system); name one of another server".to_owned(),
+        )),
     }
 }
 
@@ -169,4 +191,19 @@ async fn objects_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
     let types = admin.query(types, &[]).await?;
     let drop = |kind: &'static str| move |row: &tokio_postgres::Row| Ok(format!("DROP {kind} {} CASCADE", qualified("public", row.try_get(0)?)));
     rows.iter().map(drop("TABLE")).chain(types.iter().map(drop("TYPE"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standby_and_what_it_follows_are_one() {
+        let server =
+            |cluster: &str, started: &str, is_standby| ServerIdentity { cluster: cluster.to_owned(), started: started.to_owned(), is_standby };
+        let private = server("7", "100.5", false);
+        let shares = |other: ServerIdentity| private.shares_changes_with(&other) && other.shares_changes_with(&private);
+        assert!(shares(private.clone()) && shares(server("7", "200.5", true)));
+        assert!(!shares(server("7", "200.5", false)) && !shares(server("8", "100.5", true)), "copies that have parted, and others");
+    }
 }

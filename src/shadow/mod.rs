@@ -24,7 +24,7 @@ use crate::policy::{Policy, Secret};
 use crate::postgres::{self, Engine, LocalPostgres, Shares, connect};
 use crate::refusal::Refusal;
 pub use arguments::fit_as_text;
-pub use build::server_identifier;
+pub use build::ServerIdentity;
 pub use ddl::{identifier, list, literal, qualified};
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
@@ -71,8 +71,8 @@ pub struct ShadowOptions {
     pub database: String,
     /// The real server's version, for example `15.18`; another major version is worth a warning.
     pub server_version: String,
-    /// The server that has the private rows, by [`server_identifier`]: its shared catalogs tell of them, so that a named shadow must be on another.
-    pub private_server: Option<String>,
+    /// The server that has the private rows, if it says what it is: its catalogs tell of them, so that a named shadow must be on another.
+    pub private_server: Option<ServerIdentity>,
     /// Sessions kept open; the embedded engine takes one.
     pub connections: usize,
     pub statement_timeout: Duration,

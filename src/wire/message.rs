@@ -158,6 +158,7 @@ pub(super) fn not_utf8() -> Refusal {
 mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     use super::{Frontend, decode};
     use crate::wire::channel::Frame;
@@ -176,6 +177,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
+
         #[test]
         fn no_body_panics(kind in any::<u8>(), body in prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 0..64)) {
             let _ = decode(Frame { kind, body: body.into() });

@@ -125,7 +125,11 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         def insist():
             # One that comes too early finds nothing to cancel.
             while not ended.wait(0.4):
-                cancel(ask)
+                try:
+                    cancel(ask)
+                except Exception:
+                    # Nothing runs yet, or no longer; or there was no connection, and the next one may be there.
+                    pass
 
         canceller = threading.Thread(target=insist)
         canceller.start()

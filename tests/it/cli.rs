@@ -6,8 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
-/// How long a demo may take to start.
-const WAIT: Duration = Duration::from_secs(60);
+/// How long a demo may take to start, and to be gone, on a busy machine.
+const WAIT: Duration = Duration::from_secs(300);
 
 fn pgveil(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(PGVEIL);
@@ -115,8 +115,8 @@ fn an_interrupt_leaves_nothing_behind() {
     let stopping = Instant::now();
     Command::new("kill").args(["-INT", &running.0.id().to_string()]).status().unwrap();
     assert!(running.0.wait().unwrap().success());
-    assert!(stopping.elapsed() < Duration::from_secs(10));
-    assert!(is_gone_within(&made, Duration::from_secs(2)), "{made:?}");
+    assert!(stopping.elapsed() < WAIT);
+    assert!(is_gone_within(&made, WAIT), "{made:?}");
 }
 
 #[test]

@@ -7,10 +7,14 @@ use pgveil::ledger::Ledger;
 use pgveil::policy::{File, check};
 use pgveil::postgres::{LocalPostgres, Options};
 
+use crate::serve::free_port;
 use crate::veil::{account, load};
 
 /// Rows enough to keep the database busy for seconds: every interview beside every code, several times over.
 const SLOW: &str = "SELECT count(*) FROM nls.interviews CROSS JOIN nls.industries a CROSS JOIN nls.industries b CROSS JOIN nls.industries c";
+
+/// For a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 struct Proxy(Child);
 
@@ -22,7 +26,7 @@ impl Drop for Proxy {
 }
 
 async fn connected(port: u16) -> tokio_postgres::Client {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
     let config = format!("host=127.0.0.1 port={port} user=analyst password=analyst dbname=nls sslmode=disable");
     loop {
         match tokio_postgres::connect(&config, tokio_postgres::NoTls).await {
@@ -45,7 +49,7 @@ async fn killed_between_debit_and_answer() {
     let directory = std::env::temp_dir().join(format!("pgveil-crash-{:x}", rand::random::<u64>()));
     std::fs::create_dir(&directory).unwrap();
     let ledger_url = format!("sqlite://{}", directory.join("ledger.db").display());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let start = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));
         command.args(["serve", "--policy", "policies/demo.yaml", "--listen", &format!("127.0.0.1:{port}")]);
@@ -67,7 +71,7 @@ async fn killed_between_debit_and_answer() {
     let mut proxy = start();
     let analyst = connected(port).await;
     let asked = tokio::spawn(async move { analyst.simple_query(SLOW).await.map(|_| ()) });
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + PATIENCE;
     let charged = loop {
         let charged = spent().await;
         if charged > pgveil::mechanism::Fixed::ZERO {

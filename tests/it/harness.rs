@@ -13,7 +13,7 @@ const BINARIES: &str = "/usr/lib/postgresql/15/bin";
 /// Stops and leaves nothing behind when the last test drops it.
 pub struct Server {
     directory: PathBuf,
-    process: Child,
+    process: Mutex<Child>,
 }
 
 static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
@@ -51,15 +51,17 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Self { directory, process }
+        Self { directory, process: Mutex::new(process) }
     }
 
     pub async fn connect(&self, database: &str, user: &str) -> Client {
-        for _ in 0..200 {
+        for _ in 0..6_000 {
             if let Ok((client, connection)) = Config::new().host_path(&self.directory).dbname(database).user(user).connect(NoTls).await {
                 tokio::spawn(connection);
                 return client;
             }
+            let ended = self.process.lock().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "the server has ended: {ended:?}");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
         panic!("cannot connect as {user} to {database}");
@@ -77,8 +79,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // The process is the server itself (setpriv replaces itself); SIGINT is its fast shutdown.
-        let _ = Command::new("kill").arg("-INT").arg(self.process.id().to_string()).status();
-        let _ = self.process.wait();
+        let process = self.process.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _ = Command::new("kill").arg("-INT").arg(process.id().to_string()).status();
+        let _ = process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

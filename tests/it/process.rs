@@ -97,7 +97,7 @@ async fn no_secret_literal_or_row_stays_behind() {
     let file = |name: &str| directory.0.join(name).display().to_string();
     std::fs::write(file("policy.yaml"), POLICY).unwrap();
     let systemd = std::os::unix::net::UnixDatagram::bind(file("notify")).unwrap();
-    systemd.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
+    systemd.set_read_timeout(Some(std::time::Duration::from_secs(300))).unwrap();
     let ports = (free_port(), free_port());
     let url = server.url().replace("postgres@", &format!("reader:{SECRET}@"));
     assert!(url.contains(SECRET), "{url}");

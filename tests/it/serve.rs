@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use pgveil::postgres::{LocalPostgres, Options};
@@ -27,8 +28,12 @@ impl Running {
     }
 }
 
+/// A port for a child: each is given once, and none is of those that the system gives to whoever binds port 0, so that no other test takes it meanwhile.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static GIVEN: AtomicU16 = AtomicU16::new(0);
+    let start = std::process::id() % 10_000;
+    let mut ports = (0..10_000).map(|_| 20_000 + ((start + u32::from(GIVEN.fetch_add(1, Ordering::Relaxed))) % 10_000) as u16);
+    ports.find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 pub async fn page(port: u16, request: &str) -> String {
@@ -87,7 +92,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())));
     std::fs::create_dir(&directory.0).unwrap();
     let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
-    systemd.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
     write(&policy);
@@ -177,7 +182,7 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_told() {
     let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())));
     std::fs::create_dir(&directory.0).unwrap();
     let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
-    systemd.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     let policy = std::fs::read_to_string("policies/demo.yaml").unwrap().replace("\nprivacy:", "\nshadow:\n  url: ${SHADOW_URL}\n\nprivacy:");
     assert!(policy.contains("SHADOW_URL"));
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pgveil::engine::{Argument, Asker, Format, Service};
+use pgveil::engine::{Argument, Asker, Format, Service, Stock};
 use pgveil::error::Error;
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::Wishes;
@@ -115,6 +115,23 @@ async fn answers_of_many_numbers_are_refused_before_the_charge() {
     let all: Vec<String> = (0..7).map(|at| half.replace("FROM nls.interviews", &format!("FROM nls.interviews WHERE age > {at}"))).collect();
     assert_eq!(plans(&veil, &all.join(" UNION ALL ")).await.unwrap_err().report().sqlstate, "54000");
     assert_eq!(veil.spent().await, 0.0);
+}
+
+/// Nobody pays for EXPLAIN, and it reads what is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn stored_answers_are_held_against_the_stock() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let counts: Vec<String> = (0..10).map(|at| format!("count(*) FILTER (WHERE weeks_worked > {at})")).collect();
+    let sql = format!("SELECT year, hours_per_week, {} FROM nls.interviews GROUP BY 1, 2", counts.join(", "));
+    veil.ask(&sql).await.unwrap();
+    let stock = Stock::default();
+    let asker = Asker { share: stock.share("analyst"), ..Veil::asker() };
+    let hoard = stock.share("analyst").hold(767 << 20).unwrap();
+    let Statement::Query(query) = parse(&sql).unwrap().remove(0) else { panic!("{sql}") };
+    let explained = async || veil.engine.explain(&asker, &query, &[], &[], false).await;
+    assert_eq!(explained().await.unwrap_err().report().sqlstate, "53200");
+    drop(hoard);
+    assert!(explained().await.unwrap().iter().any(|line| line.starts_with("Reuse: the same was released before")));
 }
 
 /// Values of keys are computed of the lists of their columns: in EXPLAIN, too, which is free.
@@ -245,4 +262,32 @@ async fn plans(veil: &Veil, sql: &str) -> Result<(), Error> {
     let statements = parse(sql).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else { panic!("{sql}") };
     veil.engine.plan(&Veil::asker(), query).await.map(drop)
+}
+
+/// What walks a tree ends the process where the tree is too deep for the stack.
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_of_any_depth_end_no_process() {
+    let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
+    let repeated = |start: &str, part: &str, times: usize| format!("{start}{}", part.repeat(times));
+    let numbered =
+        |start: &str, part: &str, times: usize| format!("{start}{}", (0..times).map(|at| part.replace('#', &at.to_string())).collect::<String>());
+    for (text, is_too_deep) in [
+        (repeated("SELECT 1 ", "isnull ", 49_000), true),
+        (repeated("SELECT 1 ", "+when ", 24_000), true),
+        (repeated("SELECT 1,1", " UNION ALL SELECT 1,1", 8_000), true),
+        (repeated("SELECT x::int", "[]", 20_000), true),
+        (format!("SELECT {}{}", "(".repeat(40), format!("1{})", " +1".repeat(180)).repeat(40)), true),
+        (numbered("SELECT count(*) FROM nls.women w", ", nls.industries i#", 8_000), false),
+        (numbered("SELECT count(*) FROM nls.industries w", ", nls.industries i#", 8_000), false),
+        (numbered("SELECT count(*) FROM nls.women WHERE coalesce(birth_year", ", birth_year + #", 8_000) + ") = 1", false),
+        (numbered("SELECT count(*) FROM nls.women WHERE greatest(birth_year", ", birth_year + #", 8_000) + ") = 1", false),
+        (numbered("SELECT count(*) FROM nls.women WHERE birth_year IN (1", ", birth_year + #", 8_000) + ")", false),
+        (numbered("SELECT count(*), CASE WHEN count(*) = 0 THEN 0", " WHEN count(*) = # THEN 1", 4_000) + " END FROM nls.women", false),
+    ] {
+        let refusal = match veil.ask(&text).await {
+            Ok(_) => continue,
+            Err(error) => error.report(),
+        };
+        assert!(refusal.sqlstate != "XX000" && (!is_too_deep || refusal.sqlstate == "54001"), "{}: {refusal:?}", &text[..60]);
+    }
 }

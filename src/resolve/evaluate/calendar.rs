@@ -207,7 +207,8 @@ pub fn fields(format: &str) -> Option<Vec<&str>> {
     let mut rest = format;
     let mut found = Vec::new();
     while let Some(first) = rest.chars().next() {
-        if rest.starts_with("SSSS") {
+        // Seconds since midnight, and the day of the year: longer words win.
+        if rest.starts_with("SSSS") || rest.starts_with("DDD") {
             return None;
         }
         let token = match FIELDS.iter().find(|field| rest.starts_with(**field)) {

@@ -97,7 +97,7 @@ impl Decimal {
         const PLACES: u32 = 8;
         let (a, b, _) = self.aligned(divisor)?;
         let scaled = a.checked_mul(10i128.pow(PLACES)).ok_or(NotEvaluable)?;
-        if scaled % b != 0 || scaled / b > 10i128.pow(PLACES + 7) {
+        if scaled % b != 0 || (scaled / b).abs() > 10i128.pow(PLACES + 7) {
             return Err(NotEvaluable);
         }
         Ok(Self { mantissa: scaled / b, scale: PLACES })

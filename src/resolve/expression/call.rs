@@ -61,7 +61,7 @@ impl Expressions<'_> {
             ("least", _) => self.merged(Function::Least, arguments, "LEAST"),
             ("nullif", _) => match <[Expr; 2]>::try_from(arguments) {
                 Ok([a, b]) => {
-                    self.require_one_zone(&[&a, &b], "NULLIF")?;
+                    self.constants.require_one_zone([&a.data_type, &b.data_type], "NULLIF")?;
                     null_if(a, b)
                 }
                 Err(_) => Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, "NULLIF takes two arguments")),
@@ -102,7 +102,7 @@ impl Expressions<'_> {
     pub(super) fn cast_to(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         let is_zoned = |t: &Type| *t == Type::Timestamptz;
         if is_zoned(to) != is_zoned(&expr.data_type) && !is_unknown(&expr.data_type) {
-            self.require_utc("a cast between types with and without time zone")?;
+            self.constants.require_utc("a cast between types with and without time zone")?;
         }
         if let Type::Varchar(Some(length)) = to {
             // PostgreSQL cuts a longer value.
@@ -119,7 +119,7 @@ impl Expressions<'_> {
     /// 0A000 where the session's settings print such values in another way than those under which private rows are read.
     pub(super) fn shown(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         match &expr.data_type {
-            Type::Timestamptz => self.require_utc("the text of a timestamp with time zone")?,
+            Type::Timestamptz => self.constants.require_utc("the text of a timestamp with time zone")?,
             Type::Date | Type::Timestamp | Type::Interval | Type::Float4 | Type::Float8 => {}
             _ => return cast(expr, to),
         }
@@ -146,18 +146,9 @@ impl Expressions<'_> {
             .collect()
     }
 
-    /// Values that are brought to one type: between timestamps with and without zone only in a session of UTC.
-    pub(super) fn require_one_zone(&self, values: &[&Expr], name: &str) -> Result<(), Refusal> {
-        let is_local = values.iter().any(|e| matches!(e.data_type, Type::Date | Type::Timestamp));
-        if is_local && values.iter().any(|e| e.data_type == Type::Timestamptz) {
-            self.require_utc(&format!("{name} of timestamps with and without time zone"))?;
-        }
-        Ok(())
-    }
-
     /// COALESCE and its kin.
     fn merged(&self, function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
-        self.require_one_zone(&arguments.iter().collect::<Vec<_>>(), name)?;
+        self.constants.require_one_zone(arguments.iter().map(|e| &e.data_type), name)?;
         merge(function, arguments, name).map(folded)
     }
 
@@ -172,7 +163,7 @@ impl Expressions<'_> {
             return Err(Refusal::unsupported(format!("{name}() of anything but constants")).hint("Cast ISO text with ::date or ::timestamp."));
         };
         if to == Type::Timestamptz {
-            self.require_utc(name)?;
+            self.constants.require_utc(name)?;
         }
         let micros = read_by_pattern(&text, &pattern).ok_or_else(|| {
             Refusal::unsupported(format!("{name}() with this constant and format"))
@@ -188,24 +179,17 @@ impl Expressions<'_> {
         match name {
             "current_timestamp" => Ok(Expr::literal(Some(Scalar::Timestamp(now)), Type::Timestamptz)),
             "localtimestamp" => {
-                self.require_utc("LOCALTIMESTAMP")?;
+                self.constants.require_utc("LOCALTIMESTAMP")?;
                 Ok(Expr::literal(Some(Scalar::Timestamp(now)), Type::Timestamp))
             }
             "current_date" => {
-                self.require_utc("CURRENT_DATE")?;
+                self.constants.require_utc("CURRENT_DATE")?;
                 let days = now.div_euclid(86_400_000_000);
                 Ok(Expr::literal(i32::try_from(days).ok().map(Scalar::Date), Type::Date))
             }
             "current_user" | "session_user" | "user" => Ok(Expr::literal(Some(Scalar::Text(self.constants.role.clone())), Type::Text)),
             _ => Err(Refusal::unsupported(name.to_uppercase())),
         }
-    }
-
-    pub(super) fn require_utc(&self, what: &str) -> Result<(), Refusal> {
-        if self.constants.is_utc {
-            return Ok(());
-        }
-        Err(Refusal::unsupported(format!("{what} in a session whose TimeZone is not UTC")).hint("Send SET TimeZone = 'UTC' first."))
     }
 
     pub(super) fn extract(&self, field: &str, expr: &ast::Expr) -> Result<Expr, Refusal> {
@@ -258,7 +242,7 @@ impl Expressions<'_> {
             return Err(Refusal::unsupported(format!("{name}({types})")).hint("Only functions and operators of the catalogue touch private rows."));
         };
         if entry.arguments.contains(&Kind::Timestamptz) || entry.result == Kind::Timestamptz {
-            self.require_utc(name)?;
+            self.constants.require_utc(name)?;
         }
         let mut cast = Vec::with_capacity(arguments.len());
         for (argument, kind) in arguments.into_iter().zip(entry.arguments) {

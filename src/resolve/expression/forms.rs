@@ -101,7 +101,7 @@ impl Expressions<'_> {
     pub(super) fn compare(&self, function: Function, left: &ast::Expr, right: &ast::Expr, symbol: &str) -> Result<Expr, Refusal> {
         let (left, right) = (self.resolve(left)?, self.resolve(right)?);
         let (left, right) = self.of_one_zone(left, right, symbol)?;
-        compare(function, left, right, symbol)
+        compare(self.constants, function, left, right, symbol)
     }
 
     /// A date or timestamp beside a timestamptz: in a session of UTC both mean the same instants, so that a constant is read as the other side's type.
@@ -111,7 +111,7 @@ impl Expressions<'_> {
         if !(is_local(&left) && is_zoned(&right) || is_zoned(&left) && is_local(&right)) {
             return Ok((left, right));
         }
-        self.require_utc(&format!("{symbol} between timestamps with and without time zone"))?;
+        self.constants.require_utc(&format!("{symbol} between timestamps with and without time zone"))?;
         let local = |e: Expr| match e.node {
             Node::Literal(value) if e.data_type == Type::Timestamptz => Expr::literal(value, Type::Timestamp),
             _ => e,
@@ -219,7 +219,7 @@ impl Expressions<'_> {
         }
         let terms = elements.into_iter().map(|element| {
             let (left, right) = self.of_one_zone(subject.clone(), element, "ANY")?;
-            compare(function, left, right, "ANY")
+            compare(self.constants, function, left, right, "ANY")
         });
         Ok(combine(terms.collect::<Result<_, _>>()?))
     }
@@ -311,7 +311,7 @@ impl Expressions<'_> {
         if let Some(expr) = otherwise {
             results.push(self.resolve(expr)?);
         }
-        self.require_one_zone(&results.iter().collect::<Vec<_>>(), "CASE")?;
+        self.constants.require_one_zone(results.iter().map(|e| &e.data_type), "CASE")?;
         let mut results = unify(results, "CASE")?;
         let data_type = of_all(&results).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
         let otherwise = if has_otherwise { results.pop().map(Box::new) } else { None };

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use crate::refusal::{Refusal, sqlstate};
 
 /// Longest constant pattern of LIKE, and most wildcards in it: matching time grows with both.
+/// Characters to which a text is cut before a pattern is held against it.
+const LENGTH_MAX: u64 = 4096;
+
 const LIKE_BYTES_MAX: usize = 1000;
 const LIKE_WILDCARDS_MAX: usize = 4;
 /// Longest regular expression, and most states that its bounds may unfold to.
@@ -92,6 +95,16 @@ pub fn regex_reach(pattern: &str) -> Option<u64> {
     (size.endless == 0 || is_decided_at_once || ends_endless).then_some(size.states)
 }
 
+/// How often a text of [`LENGTH_MAX`] characters is read, at most, to find what the groups of a pattern match: each part before another is tried at each of its lengths,
+/// from its beginning. Zero where no group is kept.
+pub fn regex_rereads(pattern: &str) -> u64 {
+    let is_kept = |at: usize| !pattern[at..].starts_with("(?:") && !pattern[..at].ends_with('\\');
+    if !pattern.match_indices('(').any(|(at, _)| is_kept(at)) {
+        return 0;
+    }
+    size(pattern).map_or(LENGTH_MAX, |(size, _)| size.redone)
+}
+
 /// With the number of characters that stand alone or end a range. `None` for what is not read to its end.
 fn size(pattern: &str) -> Option<(Size, u64)> {
     let mut reader = Reader { rest: pattern.chars().collect(), at: 0, depth: 0, repeats: false, alone: BTreeSet::new() };
@@ -110,11 +123,21 @@ struct Size {
     /// Parts that are repeated without end, and whether the last part is one.
     endless: u64,
     ends_endless: bool,
+    /// Of a text of [`LENGTH_MAX`] characters: how many lengths a match may have, and how often what stands before a part is tried once more until the part matches too.
+    lengths: u64,
+    redone: u64,
 }
 
 impl Size {
-    const ONE: Self = Self { states: 1, wide: 0, skipped: 0, endless: 0, ends_endless: false };
+    const ONE: Self = Self { states: 1, wide: 0, skipped: 0, endless: 0, ends_endless: false, lengths: 1, redone: 0 };
     const WIDE: Self = Self { wide: 1, ..Self::ONE };
+
+    /// This, then the other.
+    fn then(self, other: Self) -> Self {
+        let longest = if other.endless > 0 { LENGTH_MAX } else { other.states.min(LENGTH_MAX) };
+        let redone = self.redone.saturating_add(other.redone).saturating_add(self.lengths.min(longest));
+        Self { redone, lengths: (self.lengths + other.lengths).min(LENGTH_MAX), ..self.plus(other) }
+    }
 
     fn plus(self, other: Self) -> Self {
         Self {
@@ -123,13 +146,15 @@ impl Size {
             skipped: self.skipped + other.skipped,
             endless: self.endless + other.endless,
             ends_endless: other.ends_endless,
+            lengths: (self.lengths + other.lengths).min(LENGTH_MAX),
+            redone: self.redone.saturating_add(other.redone),
         }
     }
 
     /// A pattern of 500 bytes in ten groups of a hundred times each is past any limit, and within a number of 64 bits.
     fn times(self, times: u64) -> Self {
         let by = |size: u64| size.saturating_mul(times).min(1 << 40);
-        Self { states: by(self.states), wide: by(self.wide), skipped: by(self.skipped), endless: by(self.endless), ..self }
+        Self { states: by(self.states), wide: by(self.wide), skipped: by(self.skipped), endless: by(self.endless), redone: by(self.redone), ..self }
     }
 }
 
@@ -139,6 +164,15 @@ impl Size {
 /// 0A000 for what the regular expression that it stands for may not hold; 22025 as [`like`].
 pub fn similar(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
     let pattern = with_backslash(pattern, escape)?;
+    regex(&regex_of_similar(&pattern)?)?;
+    Ok(pattern)
+}
+
+/// The regular expression that a SIMILAR TO pattern with a backslash as its escape stands for, between its ends.
+///
+/// # Errors
+/// 0A000 for what is read in more than one way.
+pub fn regex_of_similar(pattern: &str) -> Result<String, Refusal> {
     let (mut written, mut in_brackets, mut rest) = (String::new(), false, pattern.chars());
     while let Some(c) = rest.next() {
         // For PostgreSQL's versions the brackets end at unlike places.
@@ -169,8 +203,7 @@ pub fn similar(pattern: &str, escape: Option<&str>) -> Result<String, Refusal> {
             c => written.push(c),
         }
     }
-    regex(&written)?;
-    Ok(pattern)
+    Ok(written)
 }
 
 /// Reads a subset of PostgreSQL's advanced regular expressions, and counts the states of each part. `None` outside the subset.
@@ -227,11 +260,12 @@ impl Reader {
                         skipped: unfolded.skipped + u64::from(may_be_none),
                         endless: unfolded.endless + u64::from(is_endless),
                         ends_endless: is_endless,
+                        lengths: if is_endless { LENGTH_MAX } else { (unfolded.lengths * most).min(LENGTH_MAX) },
                         ..unfolded
                     }
                 }
             };
-            states = states.plus(size);
+            states = if pieces == 0 { size } else { states.then(size) };
             pieces += 1;
         }
         (pieces > 0).then_some(states)

@@ -99,7 +99,7 @@ impl Expressions<'_> {
         };
         let mut all = self.elements(array)?;
         all.insert(0, self.value(subject)?);
-        self.require_one_zone(&all.iter().collect::<Vec<_>>(), "width_bucket()")?;
+        self.constants.require_one_zone(all.iter().map(|e| &e.data_type), "width_bucket()")?;
         let all = unify(all, "width_bucket")?;
         let known = matches!(
             all[0].data_type,

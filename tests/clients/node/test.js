@@ -72,9 +72,19 @@ const checks = {
         await refused("57014", hasty.query(SLOW));
         await hasty.end();
         const slow = client.query(SLOW);
-        const insist = setInterval(() => new Client(veiled).cancel(client, client.activeQuery ?? client._getActiveQuery()), 400);
+        // One that comes too early finds nothing to cancel, and one that is still on its way would meet the next statement.
+        const sent = [];
+        const insist = setInterval(() => {
+            const active = client.activeQuery ?? client._getActiveQuery();
+            if (!active) return;
+            const canceller = new Client(veiled);
+            canceller.connection.on("error", () => {});
+            sent.push(new Promise((done) => canceller.connection.once("end", done)));
+            canceller.cancel(client, active);
+        }, 400);
         await refused("57014", slow);
         clearInterval(insist);
+        await Promise.all(sent);
         await client.query("LISTEN news");
         assert.strictEqual((await client.query("SELECT 1 AS one")).rows[0].one, 1);
         await client.end();

@@ -143,12 +143,21 @@ step "sizes, estimates and comments of the schema alone" "$veiled" '\dt+ nls.wom
 step "settings of the server" "$veiled" 'SELECT current_setting($$data_directory$$);' 'ERROR:  permission denied to examine "data_directory"'
 equal "public rows" 'SELECT * FROM nls.industries ORDER BY 1;'
 
-# Ctrl-C.
-"$psql" -X "$veiled" -c 'SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c' \
+# Ctrl-C, once psql is where it sends the statement; one that comes too early finds nothing to cancel.
+rm -f "$HOME/psql-runs"
+"$psql" -X "$veiled" -c "\\! : >'$HOME/psql-runs'" -c 'SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c' \
     >"$HOME/psql-cancel" 2>&1 &
-sleep 1.5
-kill -INT $!
-wait $!
+running=$!
+for _ in $(seq 600); do
+    [ -e "$HOME/psql-runs" ] && break
+    sleep 0.1
+done
+for _ in 1 2 3 4; do
+    sleep 1
+    kill -INT $running
+    grep -q 'canceling statement' "$HOME/psql-cancel" && break
+done
+wait $running
 if grep -q 'canceling statement due to user request' "$HOME/psql-cancel"; then echo "ok     Ctrl-C"; else echo "FAILED Ctrl-C"; cat "$HOME/psql-cancel"; failed=1; fi
 
 echo "metadata commands, for the record:"

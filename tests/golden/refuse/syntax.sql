@@ -43,4 +43,10 @@ SELECT 1 +;
 SELECT count(*) FROM nls.women WHERE $1 = race;
 SELECT $1;
 SELECT $1$x$1$;
-SELECT 2^-1
+SELECT 2^-1;
+
+SELECT count(*) FROM ONLY nls.women;
+
+WITH "only" AS (SELECT 5 AS x) SELECT count(*) FROM only women;
+
+SELECT 1 isnull +when +when UNION ALL SELECT (((1, 1) < (2, 2), 1) < (true, 1)) BETWEEN false AND true

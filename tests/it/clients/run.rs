@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use super::stage::{self, Stage};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs the script of one client on the shared stage.
 ///

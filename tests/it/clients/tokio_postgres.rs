@@ -106,11 +106,24 @@ async fn tokio_postgres() {
     transaction.commit().await.unwrap();
 
     let token = client.cancel_token();
-    let cancel = async {
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        token.cancel_query(NoTls).await.unwrap();
+    // One that comes too early finds nothing to cancel; seconds apart, so that none is on its way when the statement has ended.
+    let (ended, cancelled) = tokio::sync::oneshot::channel();
+    let asked = async {
+        let found = state(client.query(SLOW, &[])).await;
+        ended.send(()).unwrap();
+        found
     };
-    let (ended, ()) = tokio::join!(state(client.query(SLOW, &[])), cancel);
+    let cancel = async {
+        let mut cancelled = cancelled;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        loop {
+            let _ = token.cancel_query(NoTls).await;
+            if tokio::time::timeout(Duration::from_secs(2), &mut cancelled).await.is_ok() {
+                break;
+            }
+        }
+    };
+    let (ended, ()) = tokio::join!(asked, cancel);
     assert_eq!(ended, SqlState::QUERY_CANCELED);
     assert_eq!(state(client.copy_out("COPY nls.women TO STDOUT")).await, SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(client.simple_query("").await.unwrap().len(), 1);

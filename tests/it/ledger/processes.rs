@@ -88,14 +88,19 @@ async fn processes_race_for_the_last_epsilon() {
 #[tokio::test]
 async fn killed_process_forgets_no_charge() {
     const ROUNDS: u64 = 25;
+    const ACKED: usize = 100;
     let scratch = Scratch::new();
     let epsilon = 1e6;
     let mut acked = HashSet::new();
-    for round in 0..ROUNDS {
+    let mut round = 0;
+    while round < ROUNDS || acked.len() <= ACKED {
+        assert!(round < 20 * ROUNDS, "the children hardly ran: {} charges", acked.len());
         let mut children: Vec<_> = (0..2).map(|child| spawn(&scratch.file(), (round * 2 + child) * 1_000_000, epsilon)).collect();
         let readers: Vec<_> = children.iter_mut().map(reader).collect();
         for child in &mut children {
-            tokio::time::sleep(Duration::from_micros(5_000 + rand::random::<u64>() % 200_000)).await;
+            // Where a busy machine lets them do little in this time, those of later rounds get more.
+            let longest = 200_000 * (1 + round / ROUNDS);
+            tokio::time::sleep(Duration::from_micros(5_000 + rand::random::<u64>() % longest)).await;
             child.kill().unwrap();
             child.wait().unwrap();
         }
@@ -110,9 +115,9 @@ async fn killed_process_forgets_no_charge() {
         let total = rows.iter().fold(Loss::ZERO, |sum, (_, loss, _)| sum.compose(*loss).unwrap());
         assert_eq!(ledger.balance("ann").await.unwrap().spent, total);
         assert_eq!(ledger.balance_owner().await.unwrap().spent, total);
+        round += 1;
     }
-    println!("{ROUNDS} rounds, {} acknowledged charges", acked.len());
-    assert!(acked.len() > 100, "the children hardly ran");
+    println!("{round} rounds, {} acknowledged charges", acked.len());
 }
 
 /// A process killed while it makes the file leaves none or a whole one.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::{Scratch, account, fingerprint, gaussian, laplace, open_usual, stage};
 use pgveil::ledger::{AccountSpec, Act, Clock, DebitError, Decision, Error, Ledger, open_store};
@@ -221,7 +222,7 @@ fn accountings() -> impl Strategy<Value = Accounting> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
 
     #[test]
     fn no_sequence_passes_a_filter(
@@ -233,7 +234,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, rng_seed: RngSeed::Fixed(20_261_121), ..ProptestConfig::default() })]
 
     #[test]
     fn no_sequence_passes_a_filter_on_postgres(

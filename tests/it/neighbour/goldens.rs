@@ -138,6 +138,8 @@ ts::date
 tt::date
 to_char(ts, 'YYYY-MM')
 to_char(ts, 'YYYY-MM-DD HH24')
+to_char(ts, 'DDDD') | ts >= '2000-01-05' AND ts < '2000-01-08'
+to_char(ts, 'DD') | ts >= '2000-01-05' AND ts < '2000-01-08'
 kd = 'a'
 i4 > j4
 i4 > ni

@@ -8,7 +8,7 @@ use super::parts;
 use super::random::{Random, seeds};
 use super::world::{Groups, World};
 
-async fn world() -> World {
+pub async fn world() -> World {
     let world = World::new().await;
     let rows = "BEGIN; SET LOCAL session_replication_role = replica;
          INSERT INTO w.people (id, s2, i4, j4, j8, nn, g8, tx, dd) SELECT g, g, g, g, g, 1.5, 0, 'abc', '2000-01-01' FROM generate_series(1, 30) g;
@@ -27,7 +27,7 @@ async fn groups(world: &World, sql: &str) -> Groups {
 }
 
 /// No statement of any release is an error, nor answers with anything but integers.
-async fn all_run(world: &World, sql: &str) {
+pub async fn all_run(world: &World, sql: &str) {
     let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
     for release in plan.releases() {
         let parts = release.parts().iter().map(|part| (part.sql(), parts::keys(release, part)));
@@ -211,6 +211,12 @@ async fn float_underflow() {
         groups(&world, &format!("SELECT count(*) FROM people WHERE ({expression}) IS NOT NULL")).await;
     }
     groups(&world, "SELECT sum(least(greatest(g8, '-1e50'::float8), '1e50'::float8)) FROM people").await;
+    // A divisor that is flushed to zero is no constant that cannot be zero.
+    let tiny = format!("'0.{}1e-60'::float8", "0".repeat(58));
+    for divided in [format!("g8 / {tiny}"), format!("f8 / {tiny}"), format!("1 / (g8 * {tiny})")] {
+        all_run(&world, &format!("SELECT count(*) FROM people WHERE CASE WHEN i4 = 1 THEN {divided} > 3 ELSE true END")).await;
+        all_run(&world, &format!("SELECT sum(least(greatest({divided}, -9), 9)) FROM people")).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

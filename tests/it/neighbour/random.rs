@@ -30,10 +30,12 @@ impl Random {
     }
 }
 
-/// One seed that never changes and one of today; `PGVEIL_SEED` repeats a failure.
+/// One seed that never changes; `PGVEIL_SEED=today` adds one of today, and a number there repeats a failure.
 pub fn seeds() -> Vec<u64> {
-    match std::env::var("PGVEIL_SEED").ok().and_then(|s| s.parse().ok()) {
-        Some(seed) => vec![seed],
-        None => vec![20_261_121, u64::from(std::process::id()) ^ rand::random::<u64>() >> 20],
+    const SAME: u64 = 20_261_121;
+    match std::env::var("PGVEIL_SEED").as_deref() {
+        Err(_) => vec![SAME],
+        Ok("today") => vec![SAME, u64::from(std::process::id()) ^ rand::random::<u64>() >> 20],
+        Ok(seed) => vec![seed.parse().expect("PGVEIL_SEED is a number or `today`")],
     }
 }

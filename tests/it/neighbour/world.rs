@@ -119,13 +119,22 @@ impl World {
         self.plan_wished(sql, accounting, epsilon, Wishes::default())
     }
 
+    /// In a session of another zone.
+    pub fn plan_elsewhere(&self, sql: &str) -> Result<Plan, String> {
+        self.plan_of_session(sql, Accounting::Gdp, 1.0, Wishes::default(), false)
+    }
+
     pub fn plan_wished(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes) -> Result<Plan, String> {
+        self.plan_of_session(sql, accounting, epsilon, wishes, true)
+    }
+
+    fn plan_of_session(&self, sql: &str, accounting: Accounting, epsilon: f64, wishes: Wishes, is_utc: bool) -> Result<Plan, String> {
         let statements = parse(sql).map_err(|r| format!("{r:?}"))?;
         let [Statement::Query(query)] = statements.as_slice() else { return Err("not a query".to_owned()) };
         let fixed = Fixed::round_down;
         let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
         let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes };
-        let constants = Constants { now: 847_000_000_000_000, is_utc: true, signs_each: true, prints_plainly: true, role: "ann".to_owned() };
+        let constants = Constants { now: 847_000_000_000_000, is_utc, signs_each: true, prints_plainly: true, role: "ann".to_owned() };
         plan(query, &self.policy, &["w".to_owned()], &constants, &terms).map_err(|e| format!("{e:?}"))
     }
 

@@ -203,7 +203,7 @@ async fn a_binary_cursor_gives_binary_to_a_simple_query() {
 async fn a_silent_client_is_sent_away_where_it_asked_for_that() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
-    socket.ask("SET idle_in_transaction_session_timeout = '100ms'; SET idle_session_timeout = '300ms'").await;
+    socket.ask("SET idle_in_transaction_session_timeout = '100ms'; SET idle_session_timeout = '60s'").await;
     tokio::time::sleep(std::time::Duration::from_millis(150)).await;
     socket.ask("BEGIN").await;
     assert_eq!(socket.fatal().await.field(b'C'), "25P03");

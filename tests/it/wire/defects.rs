@@ -238,7 +238,8 @@ async fn defect_15_shutdown_ends_idle_sessions_and_lets_statements_finish() {
     assert_eq!(kinds(&busy.until_ready().await), "TDCZ");
     assert_eq!(busy.fatal().await.field(b'C'), "57P01");
     drop((idle, busy));
-    tokio::time::timeout(Duration::from_secs(3), running.server).await.unwrap().unwrap().unwrap();
+    // Statements that do not end have ten seconds, which nobody waits out here.
+    tokio::time::timeout(Duration::from_secs(8), running.server).await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ use pgveil::parse::Query;
 use pgveil::policy::{Certificate, Notices, Secret, Wishes};
 use pgveil::refusal::Refusal;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// One for all tests: key derivation is slow without optimisation.
@@ -32,6 +33,8 @@ pub struct Double {
     pub finished: AtomicUsize,
     pub cancelled: AtomicUsize,
     pub describes: AtomicUsize,
+    /// Whether answers that are `gated` may end.
+    pub gate: watch::Sender<bool>,
 }
 
 impl Double {
@@ -176,6 +179,8 @@ impl Service for Double {
         } else {
             if sql.contains("sleepy") {
                 tokio::time::sleep(Duration::from_millis(400)).await;
+            } else if sql.contains("gated") {
+                let _ = self.gate.subscribe().wait_for(|is_open| *is_open).await;
             }
             let notices =
                 if sql.contains("noted") && asker.wishes.notices != Notices::Off { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
@@ -230,15 +235,16 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         finished: AtomicUsize::new(0),
         cancelled: AtomicUsize::new(0),
         describes: AtomicUsize::new(0),
+        gate: watch::Sender::default(),
     });
     let shutdown = CancellationToken::new();
     let server = tokio::spawn(pgveil::wire::serve(listener, tls, service.clone(), shutdown.clone()));
     Running { address, service, shutdown, server }
 }
 
-/// Waits until the condition holds, for at most five seconds.
+/// Waits until the condition holds, for at most thirty seconds.
 pub async fn until(condition: impl Fn() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3_000 {
         if condition() {
             return;
         }

@@ -16,7 +16,7 @@ const ANN: [(&str, &str); 2] = [("user", "ann"), ("database", "survey")];
 /// Whether the server has closed this connection.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
-    tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await.is_ok()
+    tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut rest)).await.is_ok()
 }
 
 /// Nothing sent, half a startup packet, half a handshake, no password: many of each, and a client gets in all the same. Those who came first are closed.

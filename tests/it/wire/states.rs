@@ -246,7 +246,7 @@ async fn a_message_that_never_ends_is_dropped_with_its_client() {
             while socket.receive().await.is_some() {}
         }
     }
-    for _ in 0..500 {
+    for _ in 0..3_000 {
         if running.service.meter.print().contains("pgveil_sessions 0") {
             return;
         }
