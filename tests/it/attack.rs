@@ -163,6 +163,8 @@ async fn a_long_chain_is_refused_before_it_is_deep() {
         ("SELECT a", ".a", ""),
         ("SELECT a", "[1]", ""),
         ("SELECT 1", " UNION SELECT 1", ""),
+        ("SELECT 1, 1", " UNION ALL SELECT 1, 1", ""),
+        ("SELECT count(*), 1 FROM nls.women", " UNION ALL SELECT count(*), 1 FROM nls.women", ""),
         ("SELECT 1 FROM a", " JOIN a ON true", ""),
         ("SELECT '1'", " AT TIME ZONE 'UTC'", ""),
         ("SELECT '1'", " COLLATE x", ""),
@@ -178,7 +180,7 @@ async fn a_long_chain_is_refused_before_it_is_deep() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let veil = std::sync::Arc::new(veil);
     for (head, link, tail) in chains {
-        for links in [20, 80, 120, 240, 40_000] {
+        for links in [20, 40, 80, 120, 240, 40_000] {
             let sql = format!("{head}{}{tail}", link.repeat(links));
             let veil = veil.clone();
             // A worker's stack is what the proxy has.
