@@ -206,3 +206,21 @@ impl Candidates {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_the_ends_of_what_a_point_stands_for() {
+        let range = Interval::new(0.0, 1000.0);
+        let edges = |step: Step, data_type: Type| {
+            let lattice = Lattice { step, lower: 0, upper: 1000, bounds: range };
+            let grid = Grid { scale: Scale::Lattice { lattice, data_type }, lower: 0, stride: 10, points: 100, range };
+            [Side::Low, Side::High].map(|side| grid.edge(2, side))
+        };
+        assert_eq!(edges(Step::Decimal(1), Type::Numeric(None)), ["2.0", "2.9"]);
+        // A lattice of halves, to the nearest of which values are rounded.
+        assert_eq!(edges(Step::Binary(-1), Type::Float8), ["9.75", "14.75"]);
+    }
+}

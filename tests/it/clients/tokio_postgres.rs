@@ -59,6 +59,28 @@ async fn state(future: impl Future<Output = Result<impl Sized, tokio_postgres::E
     }
 }
 
+/// How a slow statement ends that is cancelled until it does.
+async fn cancelled(client: &tokio_postgres::Client) -> SqlState {
+    let token = client.cancel_token();
+    let (ended, mut is_over) = tokio::sync::oneshot::channel();
+    let asked = async {
+        let found = state(client.query(SLOW, &[])).await;
+        ended.send(()).unwrap();
+        found
+    };
+    // One that comes too early finds nothing to cancel; seconds apart, so that none is on its way when the statement has ended.
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        loop {
+            let _ = token.cancel_query(NoTls).await;
+            if tokio::time::timeout(Duration::from_secs(2), &mut is_over).await.is_ok() {
+                break;
+            }
+        }
+    };
+    tokio::join!(asked, cancel).0
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tokio_postgres() {
     let stage = Stage::shared().await;
@@ -105,26 +127,7 @@ async fn tokio_postgres() {
     assert_eq!(transaction.query_one(WOMEN, &[]).await.unwrap().get::<_, i64>(0), 4711);
     transaction.commit().await.unwrap();
 
-    let token = client.cancel_token();
-    // One that comes too early finds nothing to cancel; seconds apart, so that none is on its way when the statement has ended.
-    let (ended, cancelled) = tokio::sync::oneshot::channel();
-    let asked = async {
-        let found = state(client.query(SLOW, &[])).await;
-        ended.send(()).unwrap();
-        found
-    };
-    let cancel = async {
-        let mut cancelled = cancelled;
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        loop {
-            let _ = token.cancel_query(NoTls).await;
-            if tokio::time::timeout(Duration::from_secs(2), &mut cancelled).await.is_ok() {
-                break;
-            }
-        }
-    };
-    let (ended, ()) = tokio::join!(asked, cancel);
-    assert_eq!(ended, SqlState::QUERY_CANCELED);
+    assert_eq!(cancelled(&client).await, SqlState::QUERY_CANCELED);
     assert_eq!(state(client.copy_out("COPY nls.women TO STDOUT")).await, SqlState::INSUFFICIENT_PRIVILEGE);
     assert_eq!(client.simple_query("").await.unwrap().len(), 1);
     // Pipelined: both are sent before either is answered.

@@ -235,6 +235,7 @@ SELECT corr(n2, i4), covar_pop(f8, n2), regr_slope(n2, i4), regr_intercept(i4, f
 pure: SELECT corr(n2, i4), covar_samp(f8, n2) FROM people
 SELECT bool_and(b), bool_or(i4 > 3), every(ni > 0) FROM people
 SELECT sum(ni) FILTER (WHERE b), avg(nb) FILTER (WHERE i4 > 3), count(*) FILTER (WHERE kd = 'a') FROM visits
+SELECT count(*), count(*) FILTER (WHERE i4 > 3) FROM people
 SELECT count(DISTINCT i4), sum(DISTINCT i4), avg(DISTINCT n2), stddev(DISTINCT nb), count(DISTINCT (i4, kd)) FROM visits
 pure: SELECT kd, count(DISTINCT i4), sum(DISTINCT ni) FROM visits GROUP BY kd
 SELECT min(n2), max(i4), percentile_cont(0.25) WITHIN GROUP (ORDER BY f8), mode() WITHIN GROUP (ORDER BY kd) FROM visits
