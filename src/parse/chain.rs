@@ -21,7 +21,7 @@ pub fn with_room<T>(walk: impl FnOnce() -> T) -> T {
 }
 
 /// Levels that an arm of a set operation may lie below it for each UNION, INTERSECT or EXCEPT: each holds a whole query.
-const SET_LEVELS: u32 = 6;
+pub(super) const SET_LEVELS: u32 = 6;
 
 /// What is open at a place of the text: how high the tree of it may be.
 #[derive(Default)]
@@ -33,6 +33,8 @@ struct Open {
     /// The highest of what stood beside.
     beside: u32,
     set_operations: u32,
+    /// Each may be within the one before: the parser calls itself for those that have no ON.
+    joins: u32,
 }
 
 impl Open {
@@ -48,7 +50,7 @@ impl Open {
 
     fn height(mut self) -> u32 {
         self.part();
-        self.beside.saturating_add(self.set_operations.saturating_mul(SET_LEVELS))
+        self.beside.saturating_add(self.set_operations.saturating_mul(SET_LEVELS)).saturating_add(self.joins)
     }
 }
 
@@ -111,8 +113,12 @@ fn fits(height: u32) -> Result<(), Refusal> {
     if height <= LENGTH_MAX {
         return Ok(());
     }
-    Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
-        .detail(format!("At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets and around them together.")))
+    Err(too_high())
+}
+
+pub(super) fn too_high() -> Refusal {
+    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
+        .detail(format!("At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets and around them together."))
 }
 
 fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refusal> {
@@ -144,6 +150,7 @@ fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
         (Token::Comma, _) => open.part(),
         (Token::Word(_), Keyword::WHEN) if is_branch => open.part(),
         (Token::Word(_), Keyword::NoKeyword) => {}
+        (Token::Word(_), Keyword::JOIN) => open.joins = open.joins.saturating_add(1),
         (Token::Word(_), Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => {
             open.part();
             open.set_operations = open.set_operations.saturating_add(1);
@@ -153,7 +160,7 @@ fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
 }
 
 /// Behind anything else, a word is an operand: WHEN too, to the parser.
-fn ends_a_value(before: &Token) -> bool {
+pub(super) fn ends_a_value(before: &Token) -> bool {
     match before {
         Token::Word(_) => {
             matches!(keyword(before), Keyword::NoKeyword | Keyword::CASE | Keyword::END | Keyword::NULL | Keyword::TRUE | Keyword::FALSE)
@@ -227,6 +234,7 @@ mod tests {
             repeated("SELECT 1 case, 1 ", "LIKE when ", 300, ""),
             repeated("SELECT 1,1", " UNION ALL SELECT 1,1", 300, ""),
             repeated("SELECT x::int", "[]", 300, ""),
+            repeated("SELECT case FROM b", " when JOIN b", 300, " end"),
             nested(""),
             nested(" +(end)"),
             repeated("SELECT ", "(SELECT 1, 1 UNION ALL ", 80, &format!("SELECT 1, 1 {}", ") UNION ALL SELECT 1, 1, 1".repeat(80))),

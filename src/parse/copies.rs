@@ -13,7 +13,7 @@ const READINGS_MAX: u64 = 100_000;
 /// # Errors
 /// 54001 where too much would be read again and again.
 pub(super) fn check(query: &ast::Query) -> Result<(), Refusal> {
-    let mut readings = Readings { all: 0, open: vec![1] };
+    let mut readings = Readings { all: 0, open: vec![1], copied: Vec::new() };
     if ast::Visit::visit(query, &mut readings).is_continue() {
         return Ok(());
     }
@@ -26,13 +26,19 @@ struct Readings {
     all: u64,
     /// How often what stands in each open expression is read.
     open: Vec<u64>,
+    /// Operands that are still to come, and how often each is read.
+    copied: Vec<(*const Expr, u64)>,
 }
 
 impl ast::Visitor for Readings {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let times = self.open.last().copied().unwrap_or(1).saturating_mul(of(expr));
+        let mut times = self.open.last().copied().unwrap_or(1);
+        if let Some(at) = self.copied.iter().rposition(|(operand, _)| std::ptr::eq(*operand, expr)) {
+            times = times.saturating_mul(self.copied.swap_remove(at).1);
+        }
+        self.copied.extend(copied(expr).into_iter().map(|(operand, times)| (std::ptr::from_ref(operand), times.max(1) as u64)));
         self.open.push(times);
         self.all = self.all.saturating_add(times);
         if self.all > READINGS_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -43,18 +49,18 @@ impl ast::Visitor for Readings {
         ControlFlow::Continue(())
     }
 }
-
-/// How often the operands of this expression are read.
-fn of(expr: &Expr) -> u64 {
-    let times = match expr {
-        Expr::InList { expr: subject, list, negated: _ } if matches!(**subject, Expr::Tuple(_)) => list.len() * 3,
-        Expr::InList { expr: _, list, negated: _ } => list.iter().filter(|item| !is_constant(item)).count(),
-        Expr::Between { .. } => 2,
-        Expr::Case { operand: Some(_), conditions, .. } => conditions.len(),
-        Expr::BinaryOp { left, op: _, right: _ } if matches!(**left, Expr::Tuple(_)) => 3,
-        _ => 1,
-    };
-    (times as u64).max(1)
+/// The operands of this expression that are read more than once, and how often.
+fn copied(expr: &Expr) -> Vec<(&Expr, usize)> {
+    match expr {
+        Expr::InList { expr: subject, list, negated: _ } if matches!(**subject, Expr::Tuple(_)) => {
+            list.iter().map(|item| (item, 3)).chain([(&**subject, list.len() * 3)]).collect()
+        }
+        Expr::InList { expr: subject, list, negated: _ } => vec![(subject, list.iter().filter(|item| !is_constant(item)).count())],
+        Expr::Between { expr: subject, .. } => vec![(subject, 2)],
+        Expr::Case { operand: Some(operand), conditions, .. } => vec![(operand, conditions.len())],
+        Expr::BinaryOp { left, op: _, right } if matches!(**left, Expr::Tuple(_)) => vec![(left, 3), (right, 3)],
+        _ => Vec::new(),
+    }
 }
 
 fn is_constant(item: &Expr) -> bool {
@@ -86,6 +92,10 @@ mod tests {
             assert!(nested(20, form).is_err(), "{}", form("x".to_owned()));
         }
         let list = vec!["1"; 9_000].join(", ");
-        assert!(parse(&format!("SELECT a IN ({list})")).is_ok());
+        let branches = "WHEN 1 THEN 'one' ".repeat(2_000);
+        let columns = vec!["b"; 2_000].join(", ");
+        for flat in [format!("SELECT a IN ({list})"), format!("SELECT CASE a {branches} END"), format!("SELECT a IN ({columns})")] {
+            assert!(parse(&flat).is_ok(), "{flat}");
+        }
     }
 }

@@ -5,6 +5,7 @@ mod chain;
 mod clock;
 mod configure;
 mod copies;
+mod height;
 mod lexing;
 mod local;
 mod phrases;
@@ -153,7 +154,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
         let limit = format!("At most {STATEMENTS_MAX} statements of one text are read.");
         return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "too many statements in one text").detail(limit));
     }
-    with_room(|| pieces.into_iter().map(|piece| statement(piece, sql)).collect())
+    height::with_room_for(words, || pieces.into_iter().map(|piece| statement(piece, sql)).collect())
 }
 
 /// One statement, from its tokens alone: a string or a comment cannot hide a second one.
@@ -180,6 +181,7 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
         _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),
     };
     parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+    height::check(&*query)?;
     copies::check(&query)?;
     Query::new(query)
 }

@@ -6,7 +6,7 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use super::{Query, parameter_type};
+use super::{Query, height, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -14,9 +14,10 @@ pub struct Values(Vec<ast::Expr>);
 
 impl Values {
     /// # Errors
-    /// 0A000 for an expression that holds a query.
+    /// 0A000 for an expression that holds a query, 54001 for one that is too high.
     pub(super) fn new(values: Vec<ast::Expr>) -> Result<Self, Refusal> {
         for value in &values {
+            height::check(value)?;
             if ast::Visit::visit(value, &mut Finder).is_break() {
                 return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot use subquery in EXECUTE parameter"));
             }

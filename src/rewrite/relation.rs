@@ -131,11 +131,15 @@ impl Relations<'_> {
 
 /// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put it in place of each mention above.
 pub(super) fn fenced(query: ast::Query) -> ast::Query {
-    let computes = |item: &ast::SelectItem| !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr));
     match &*query.body {
         ast::SetExpr::Select(select) if select.projection.iter().any(computes) => sql::computed_once(query),
         _ => query,
     }
+}
+
+/// Whether the item is more than a column or a constant.
+pub(super) fn computes(item: &ast::SelectItem) -> bool {
+    !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr))
 }
 
 fn is_plain(expr: &ast::Expr) -> bool {

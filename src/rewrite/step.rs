@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 use super::expression::{Cell, Expressions};
 use super::pairs::Pairs;
-use super::relation::{Flat, Relations, fenced, typed};
+use super::relation::{Flat, Relations, computes, fenced, typed};
 use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
@@ -37,7 +37,10 @@ impl Relations<'_> {
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
+        // Conditions on keys are pushed below the grouping, each with a copy of what it mentions; those on aggregates are not.
+        let is_computed = projection[..group_by.len()].iter().any(computes);
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), group_by);
+        let query = if is_computed { sql::computed_once(query) } else { query };
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 }
@@ -59,8 +62,8 @@ impl Relations<'_> {
             ties.extend(spelled_out(cell)?);
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }
-        let windows: Vec<_> = columns.iter().filter(|(id, _)| self.needed.contains(id)).collect();
-        for (id, window) in &windows {
+        let is_computed = projection.iter().any(computes);
+        for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(self.spent_on(called(window, &expressions, &ties)?)?, &name));
             cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
@@ -69,8 +72,8 @@ impl Relations<'_> {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
-        // A window is a fence of its own.
-        let query = if windows.is_empty() { fenced(query) } else { query };
+        // No window holds back conditions on what it partitions by.
+        let query = if is_computed { sql::computed_once(query) } else { query };
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 

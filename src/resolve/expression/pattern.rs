@@ -126,15 +126,17 @@ struct Size {
     /// Of a text of [`LENGTH_MAX`] characters: how many lengths a match may have, and how often what stands before a part is tried once more until the part matches too.
     lengths: u64,
     redone: u64,
+    /// A part of it takes as little as it can, and is tried from its shortest length on.
+    is_lazy: bool,
 }
 
 impl Size {
-    const ONE: Self = Self { states: 1, wide: 0, skipped: 0, endless: 0, ends_endless: false, lengths: 1, redone: 0 };
+    const ONE: Self = Self { states: 1, wide: 0, skipped: 0, endless: 0, ends_endless: false, lengths: 1, redone: 0, is_lazy: false };
     const WIDE: Self = Self { wide: 1, ..Self::ONE };
 
     /// This, then the other.
     fn then(self, other: Self) -> Self {
-        let longest = if other.endless > 0 { LENGTH_MAX } else { other.states.min(LENGTH_MAX) };
+        let longest = if other.endless > 0 || self.is_lazy { LENGTH_MAX } else { other.states.min(LENGTH_MAX) };
         let redone = self.redone.saturating_add(other.redone).saturating_add(self.lengths.min(longest));
         Self { redone, lengths: (self.lengths + other.lengths).min(LENGTH_MAX), ..self.plus(other) }
     }
@@ -148,6 +150,7 @@ impl Size {
             ends_endless: other.ends_endless,
             lengths: (self.lengths + other.lengths).min(LENGTH_MAX),
             redone: self.redone.saturating_add(other.redone),
+            is_lazy: self.is_lazy || other.is_lazy,
         }
     }
 
@@ -254,13 +257,14 @@ impl Reader {
                         return None;
                     }
                     self.repeats = outside || repeated || times.is_some();
-                    let Times { most, may_be_none, is_endless } = times.unwrap_or(Times { most: 1, may_be_none: false, is_endless: false });
+                    let Times { most, may_be_none, is_endless, is_lazy } = times.unwrap_or_default();
                     let unfolded = atom.times(most);
                     Size {
                         skipped: unfolded.skipped + u64::from(may_be_none),
                         endless: unfolded.endless + u64::from(is_endless),
                         ends_endless: is_endless,
                         lengths: if is_endless { LENGTH_MAX } else { (unfolded.lengths * most).min(LENGTH_MAX) },
+                        is_lazy: unfolded.is_lazy || is_lazy,
                         ..unfolded
                     }
                 }
@@ -315,10 +319,10 @@ impl Reader {
 
     /// How often the part before it is unfolded; `Some(None)` where there is no quantifier.
     fn quantifier(&mut self) -> Option<Option<Times>> {
-        let times = match self.peek() {
+        let mut times = match self.peek() {
             Some(sign @ ('*' | '+' | '?')) => {
                 self.at += 1;
-                Times { most: 1, may_be_none: sign != '+', is_endless: sign != '?' }
+                Times { most: 1, may_be_none: sign != '+', is_endless: sign != '?', is_lazy: false }
             }
             Some('{') => {
                 self.at += 1;
@@ -329,11 +333,11 @@ impl Reader {
                 if !self.take('}') || most > BOUND_MAX || least > most || most == 0 {
                     return None;
                 }
-                Times { most: most + 1, may_be_none: least == 0, is_endless }
+                Times { most: most + 1, may_be_none: least == 0, is_endless, is_lazy: false }
             }
             _ => return Some(None),
         };
-        self.take('?');
+        times.is_lazy = self.take('?');
         // A quantifier of a quantifier is an error.
         if matches!(self.peek(), Some('*' | '+' | '?' | '{')) { None } else { Some(Some(times)) }
     }
@@ -401,6 +405,13 @@ struct Times {
     most: u64,
     may_be_none: bool,
     is_endless: bool,
+    is_lazy: bool,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { most: 1, may_be_none: false, is_endless: false, is_lazy: false }
+    }
 }
 
 enum Escape {

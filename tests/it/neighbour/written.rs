@@ -26,6 +26,18 @@ async fn what_is_written_once_is_computed_once() {
         "SELECT count(*) FROM (SELECT id, lower(tx) || 'x' AS h FROM people UNION ALL SELECT id, kd FROM people) d WHERE greatest(h, h) = 'x'",
     );
     assert!(arms.contains(" OFFSET 0) UNION ALL SELECT "), "{arms}");
+    // Conditions on keys of a group, and on what a window partitions by, are pushed below them.
+    let key = "SELECT id, lower(tx) || 'x' AS k";
+    for held in [
+        format!("SELECT count(*) FROM ({key}, count(*) AS n FROM people GROUP BY 1, 2) d WHERE k = 'a' OR k = 'b'"),
+        format!("SELECT count(*) FROM (SELECT DISTINCT id, k FROM ({key} FROM people) e) d WHERE k = 'a' OR k = 'b'"),
+        format!(
+            "SELECT count(*) FROM (SELECT id, k, count(*) OVER (PARTITION BY id, k) AS n FROM ({key} FROM people) e) d WHERE (k = 'a' OR k = 'b') AND n < 5"
+        ),
+    ] {
+        let sql = emitted(&held);
+        assert!(sql.contains(" OFFSET 0) AS \"d"), "{sql}");
+    }
     let plain = emitted("SELECT count(*) FROM people a LEFT JOIN (SELECT id AS w, tx AS h FROM people) d ON d.w = a.id WHERE d.h IS NULL");
     assert!(!plain.contains(" OFFSET 0) AS \"d"), "{plain}");
 }
