@@ -365,7 +365,8 @@ mod tests {
         assert_eq!(of(Target::End(End::Least)), [21, 21, 1, 1, 1, 0, 59, 59]);
         assert_eq!(of(Target::End(End::Greatest)), [59, 59, 39, 39, 39, 0, 21, 21]);
         // Of units that weigh three: three times as many.
-        assert_eq!(penalties(&weights, 8, &Target::End(End::Least), &draw, 3)[0], BigUint::from(61u8));
+        let many = BTreeMap::from([(2, 100u128), (5, 300)]);
+        assert_eq!(penalties(&many, 8, &Target::End(End::Least), &draw, 3)[0], BigUint::from(61u8));
         // Two ranks of nobody's before the rows, or behind them; the last number is theirs. Ten times the rank 12.
         assert_eq!(of(Target::Beyond(300_000, Side::Low)), [100, 100, 0, 0, 0, 0, 300, 300, 100]);
         assert_eq!(of(Target::Beyond(300_000, Side::High)), [140, 140, 40, 40, 40, 0, 260, 260, 260]);

@@ -221,6 +221,6 @@ mod tests {
         };
         assert_eq!(edges(Step::Decimal(1), Type::Numeric(None)), ["2.0", "2.9"]);
         // A lattice of halves, to the nearest of which values are rounded.
-        assert_eq!(edges(Step::Binary(-1), Type::Float8), ["9.75", "14.75"]);
+        assert_eq!(edges(Step::Binary(1), Type::Float8), ["9.75", "14.75"]);
     }
 }
