@@ -43,7 +43,7 @@ fn is_read_back(sql: &str) -> bool {
 
 fn all_of(plan: &Plan) -> Vec<String> {
     let below = plan.releases().iter().flat_map(|release| release.statements());
-    below.map(ToString::to_string).chain([pgveil::finish::shape(plan).unwrap_or_else(|e| panic!("{e:?}"))]).collect()
+    below.map(|statement| statement.sql().to_owned()).chain([pgveil::finish::shape(plan).unwrap_or_else(|e| panic!("{e:?}"))]).collect()
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -277,11 +277,11 @@ async fn statements_of_any_depth_end_no_process() {
         (repeated("SELECT 1,1", " UNION ALL SELECT 1,1", 8_000), true),
         (repeated("SELECT x::int", "[]", 20_000), true),
         (format!("SELECT {}{}", "(".repeat(40), format!("1{})", " +1".repeat(180)).repeat(40)), true),
-        (numbered("SELECT count(*) FROM nls.women w", ", nls.industries i#", 8_000), false),
-        (numbered("SELECT count(*) FROM nls.industries w", ", nls.industries i#", 8_000), false),
-        (numbered("SELECT count(*) FROM nls.women WHERE coalesce(birth_year", ", birth_year + #", 8_000) + ") = 1", false),
-        (numbered("SELECT count(*) FROM nls.women WHERE greatest(birth_year", ", birth_year + #", 8_000) + ") = 1", false),
-        (numbered("SELECT count(*) FROM nls.women WHERE birth_year IN (1", ", birth_year + #", 8_000) + ")", false),
+        (numbered("SELECT count(*) FROM nls.women w", ", nls.industries i#", 1_000), false),
+        (numbered("SELECT count(*) FROM nls.industries w", ", nls.industries i#", 1_000), false),
+        (numbered("SELECT count(*) FROM nls.women WHERE coalesce(birth_year", ", birth_year + #", 3_000) + ") = 1", false),
+        (numbered("SELECT count(*) FROM nls.women WHERE greatest(birth_year", ", birth_year + #", 3_000) + ") = 1", false),
+        (numbered("SELECT count(*) FROM nls.women WHERE birth_year IN (1", ", birth_year + #", 3_000) + ")", false),
         (numbered("SELECT count(*), CASE WHEN count(*) = 0 THEN 0", " WHEN count(*) = # THEN 1", 4_000) + " END FROM nls.women", false),
     ] {
         let refusal = match veil.ask(&text).await {
