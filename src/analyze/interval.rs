@@ -2,6 +2,7 @@
 
 use crate::catalog::Type;
 use crate::policy::Scalar;
+use crate::resolve::TEXT_MAX;
 use crate::resolve::catalogue::Function;
 pub use crate::resolve::literal::{MICROS_PER_DAY, as_number as scalar};
 use crate::resolve::literal::{integer_range, interval_reach};
@@ -191,9 +192,9 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::MakeTime | F::TimeLater | F::TimeEarlier => Interval::ALL,
         F::DateTrunc => Interval::new(a.lo - 366_000.0 * MICROS_PER_DAY as f64, a.hi),
         F::Extract | F::DatePart => Interval::ALL,
-        // Of a text that is cut at 4096 characters.
-        F::Length => Interval::new(0.0, 4096.0),
-        F::Position | F::CountMatching => Interval::new(0.0, 4097.0),
+        // Of a text that is cut.
+        F::Length => Interval::new(0.0, f64::from(TEXT_MAX)),
+        F::Position | F::CountMatching => Interval::new(0.0, f64::from(TEXT_MAX) + 1.0),
         F::OctetLength => Interval::new(0.0, 16_384.0),
         F::BitLength => Interval::new(0.0, 131_072.0),
         F::Ascii => Interval::new(0.0, 1_114_111.0),

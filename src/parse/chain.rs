@@ -143,7 +143,7 @@ fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refu
 /// What neither opens nor closes.
 fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
     // The branches of a CASE stand side by side.
-    let is_branch = heights.closes_case() && ends_a_value(before);
+    let is_branch = heights.closes_case() && surely_ends_a_value(before);
     let Some(open) = heights.top() else { return };
     match (token, keyword(token)) {
         // Members of a list stand side by side.
@@ -160,7 +160,7 @@ fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
 }
 
 /// Behind anything else, a word is an operand: WHEN too, to the parser.
-pub(super) fn ends_a_value(before: &Token) -> bool {
+pub(super) fn surely_ends_a_value(before: &Token) -> bool {
     match before {
         Token::Word(_) => {
             matches!(keyword(before), Keyword::NoKeyword | Keyword::CASE | Keyword::END | Keyword::NULL | Keyword::TRUE | Keyword::FALSE)

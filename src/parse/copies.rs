@@ -63,8 +63,9 @@ fn copied(expr: &Expr) -> Vec<(&Expr, usize)> {
     }
 }
 
-fn is_constant(item: &Expr) -> bool {
-    match item {
+/// Whether it reads nothing, and calls nothing.
+pub fn is_constant(expr: &Expr) -> bool {
+    match expr {
         Expr::Value(_) | Expr::TypedString { .. } => true,
         Expr::Nested(inner) | Expr::UnaryOp { op: _, expr: inner } | Expr::Cast { expr: inner, .. } => is_constant(inner),
         _ => false,

@@ -33,7 +33,9 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>
                 push(&[Token::make_keyword("IS"), space, Token::make_keyword("NULL")]);
             }
             // Names to the parser; to PostgreSQL, functions.
-            Some((_, name)) if next != Token::LParen && !is_label(&before) && !super::chain::ends_a_value(&before) && function_of(name).is_some() => {
+            Some((_, name))
+                if next != Token::LParen && !is_label(&before) && !super::chain::surely_ends_a_value(&before) && function_of(name).is_some() =>
+            {
                 push(&function_of(name).unwrap_or_default());
             }
             // A table of this name to the parser; to PostgreSQL, the table that follows without its children.

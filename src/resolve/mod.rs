@@ -53,6 +53,9 @@ use crate::parse;
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::Refusal;
 
+/// Characters to which a row's text is cut before it is searched, or grown.
+pub const TEXT_MAX: u32 = 4096;
+
 /// Gives every name and type of a statement an identity, and cuts it into releases and an outer query.
 ///
 /// `search_path` holds the schemas of unqualified names, in order.

@@ -65,7 +65,7 @@ pub(super) fn grammar(function: Function, emitted: Vec<Emitted>, result: &Type) 
         }
         F::In => {
             let subject = Box::new(sql::nested(values.remove(0)));
-            ast::Expr::Nested(Box::new(if values.iter().all(sql::is_constant) {
+            ast::Expr::Nested(Box::new(if values.iter().all(crate::parse::is_constant) {
                 ast::Expr::InList { expr: subject, list: values, negated: false }
             } else {
                 // PostgreSQL computes the subject of an IN anew for each item that is no constant.

@@ -11,6 +11,7 @@ use super::sql;
 use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
+use crate::parse::is_constant;
 use crate::policy::{Column, Policy, Scalar, numeric_holds};
 use crate::refusal::Refusal;
 use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan};
@@ -118,7 +119,8 @@ impl Relations<'_> {
         if projection.is_empty() {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
-        let query = fenced(sql::select(projection, vec![flat.from], sql::all(flat.conditions), Vec::new()));
+        let columns = projection.len();
+        let query = fenced(sql::select(projection, vec![flat.from], sql::all(flat.conditions), Vec::new()), columns);
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 
@@ -129,24 +131,20 @@ impl Relations<'_> {
     }
 }
 
-/// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put it in place of each mention above.
-pub(super) fn fenced(query: ast::Query) -> ast::Query {
+/// What a query computes is counted once, so it is computed once: otherwise PostgreSQL may put any of the first `columns` in place of each mention above.
+pub(super) fn fenced(query: ast::Query, columns: usize) -> ast::Query {
+    let computes = |item: &ast::SelectItem| !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr));
     match &*query.body {
-        ast::SetExpr::Select(select) if select.projection.iter().any(computes) => sql::computed_once(query),
+        ast::SetExpr::Select(select) if select.projection.iter().take(columns).any(computes) => sql::computed_once(query),
         _ => query,
     }
-}
-
-/// Whether the item is more than a column or a constant.
-pub(super) fn computes(item: &ast::SelectItem) -> bool {
-    !matches!(item, ast::SelectItem::ExprWithAlias { expr, alias: _ } if is_plain(expr))
 }
 
 fn is_plain(expr: &ast::Expr) -> bool {
     match expr {
         ast::Expr::Nested(inner) | ast::Expr::Collate { expr: inner, collation: _ } => is_plain(inner),
         ast::Expr::CompoundIdentifier(_) => true,
-        other => sql::is_constant(other),
+        other => is_constant(other),
     }
 }
 

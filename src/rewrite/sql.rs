@@ -329,15 +329,6 @@ pub fn computed_once(query: ast::Query) -> ast::Query {
     ast::Query { limit_clause: Some(ast::LimitClause::LimitOffset { limit: None, offset, limit_by: Vec::new() }), ..query }
 }
 
-/// Whether it reads nothing.
-pub fn is_constant(expr: &ast::Expr) -> bool {
-    match expr {
-        ast::Expr::Value(_) => true,
-        ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } | ast::Expr::UnaryOp { op: _, expr: inner } => is_constant(inner),
-        _ => false,
-    }
-}
-
 /// A constant of a type, written so that PostgreSQL reads exactly that type.
 pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
     let Some(scalar) = constant else { return cast(null(), to) };

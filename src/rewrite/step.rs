@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 use super::expression::{Cell, Expressions};
 use super::pairs::Pairs;
-use super::relation::{Flat, Relations, computes, fenced, typed};
+use super::relation::{Flat, Relations, fenced, typed};
 use super::sql;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
@@ -38,9 +38,9 @@ impl Relations<'_> {
             projection.push(sql::aliased(sql::null(), "nothing"));
         }
         // Conditions on keys are pushed below the grouping, each with a copy of what it mentions; those on aggregates are not.
-        let is_computed = projection[..group_by.len()].iter().any(computes);
+        let keys = group_by.len();
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), group_by);
-        let query = if is_computed { sql::computed_once(query) } else { query };
+        let query = fenced(query, keys);
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 }
@@ -62,7 +62,7 @@ impl Relations<'_> {
             ties.extend(spelled_out(cell)?);
             cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
         }
-        let is_computed = projection.iter().any(computes);
+        let given = projection.len();
         for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
             projection.push(sql::aliased(self.spent_on(called(window, &expressions, &ties)?)?, &name));
@@ -73,7 +73,7 @@ impl Relations<'_> {
         }
         let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
         // No window holds back conditions on what it partitions by.
-        let query = if is_computed { sql::computed_once(query) } else { query };
+        let query = fenced(query, given);
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
     }
 
@@ -89,8 +89,8 @@ impl Relations<'_> {
                 let value = self.spent_on(of_default_collation(cell.raw.clone(), &cell.data_type))?;
                 projection.push(sql::aliased(value, &format!("c{}", column.0)));
             }
-            let query =
-                fenced(sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new()));
+            let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+            let query = fenced(query, ids.len());
             let query = if query.limit_clause.is_some() { Box::new(ast::SetExpr::Query(Box::new(query))) } else { query.body };
             united = Some(match united {
                 None => *query,

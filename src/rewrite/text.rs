@@ -8,11 +8,11 @@ use crate::analyze::interval::Interval;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
-use crate::resolve::Expr;
 use crate::resolve::catalogue::Function;
+use crate::resolve::{Expr, TEXT_MAX};
 
 /// Longest text that an operation on strings works on, in characters.
-const LENGTH_MAX: f64 = 4096.0;
+const LENGTH_MAX: f64 = TEXT_MAX as f64;
 
 /// The text, cut unless it is known to be short.
 pub(super) fn cut(value: Emitted) -> Emitted {

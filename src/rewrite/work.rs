@@ -6,7 +6,7 @@ use sqlparser::ast::{self, BinaryOperator as B, Visit};
 
 use crate::parse::with_room;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
+use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
@@ -24,7 +24,7 @@ const FLOAT_DIGITS: u64 = 340;
 const DIGITS_MAX: u64 = 16_500;
 
 /// Characters to which a text is cut.
-const LENGTH_MAX: u64 = 4096;
+const LENGTH_MAX: u64 = TEXT_MAX as u64;
 
 /// Nanoseconds that a statement's expressions take for one row of each relation, at most: each is counted once, over a text of 4,096 characters, with what
 /// compiling its pattern takes. As measured on a core of a 2 GHz server, rounded up.

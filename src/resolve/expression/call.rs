@@ -8,6 +8,7 @@ use super::{Expressions, merge, pattern, unify, zone};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::TEXT_MAX;
 use crate::resolve::catalogue::{Entry, Function, Kind, is_known, overload};
 use crate::resolve::evaluate::folded;
 use crate::resolve::literal::{
@@ -17,7 +18,7 @@ use crate::resolve::scope::names_of;
 use crate::resolve::tree::{Expr, Node};
 
 /// Most characters that a constant may pad or repeat to.
-const LENGTH_MAX: i64 = 4096;
+const LENGTH_MAX: i64 = TEXT_MAX as i64;
 
 impl Expressions<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Expr, Refusal> {

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::TEXT_MAX;
 
 /// Longest constant pattern of LIKE, and most wildcards in it: matching time grows with both.
 /// Characters to which a text is cut before a pattern is held against it.
-const LENGTH_MAX: u64 = 4096;
+const LENGTH_MAX: u64 = TEXT_MAX as u64;
 
 const LIKE_BYTES_MAX: usize = 1000;
 const LIKE_WILDCARDS_MAX: usize = 4;
