@@ -1,10 +1,11 @@
 //! Any text as SQL, its first byte choosing policy and settings: nothing panics; a plan that is made is the same each time, is described, and is printed as
-//! statements that parse.
+//! statements that parse. What a statement costs in time and stack shows in long ones alone, so part of its inputs are others with a piece said many times, side
+//! by side or within itself.
 #![no_main]
 
 mod world;
 
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
 use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{KeyChoice, Policy, Wishes};
@@ -45,6 +46,56 @@ fn all_of(plan: &Plan) -> Vec<String> {
     let below = plan.releases().iter().flat_map(|release| release.statements());
     below.map(|statement| statement.sql().to_owned()).chain([pgveil::finish::shape(plan).unwrap_or_else(|e| panic!("{e:?}"))]).collect()
 }
+
+/// Numbers from a seed: the generator of Knuth's MMIX.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
+    }
+}
+
+/// Where words and signs begin and end.
+fn edges(text: &[u8]) -> Vec<usize> {
+    let class = |byte: u8| match byte {
+        b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'.' | b'$' | 128.. => 0,
+        b' ' | b'\n' => 1,
+        // Each bracket and sign for itself.
+        other => other,
+    };
+    let inner = (1..text.len()).filter(|&at| class(text[at - 1]) != class(text[at]) || matches!(text[at], b'(' | b')'));
+    [0].into_iter().chain(inner).chain([text.len()]).collect()
+}
+
+/// The text as five pieces, at edges not far from each other: the second and fourth are said many times, `f(f(f(x)))`; or the second alone, `a, a, a`.
+fn repeated(text: &[u8], room: usize, draw: &mut Draw) -> Vec<u8> {
+    let edges = edges(text);
+    let mut cuts = [0; 4];
+    cuts[0] = draw.below(edges.len());
+    for at in 1..4 {
+        cuts[at] = (cuts[at - 1] + draw.below(8)).min(edges.len() - 1);
+    }
+    let [a, b, c, d] = cuts.map(|cut| edges[cut]);
+    let nests = draw.below(2) == 0;
+    let (left, right) = (&text[a..b], if nests { &text[c..d] } else { &[][..] });
+    let most = room.saturating_sub(text.len()) / (left.len() + right.len()).max(1);
+    let times = 1 + [1, 7, 63, most][draw.below(4)].min(most);
+    let tail = if nests { &text[d..] } else { &text[c..] };
+    [&text[..a], &left.repeat(times), &text[b..c], &right.repeat(if nests { times } else { 0 }), tail].concat()
+}
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let mut draw = Draw(u64::from(seed));
+    if size < 2 || draw.below(8) != 0 {
+        return fuzzer_mutate(data, size, max_size);
+    }
+    let text = repeated(&data[1..size], max_size - 1, &mut draw);
+    let kept = text.len().min(max_size - 1);
+    data[1..=kept].copy_from_slice(&text[..kept]);
+    1 + kept
+});
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, text)) = bytes.split_first() else { return };
