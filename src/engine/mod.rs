@@ -354,15 +354,16 @@ impl Engine {
         (parameters, arguments): (&[u32], &[Argument]),
         json: bool,
     ) -> Result<Vec<String>, Error> {
-        let query = match self.opened(asker, query, parameters).await? {
+        let (query, description) = match self.opened(asker, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 self.describe_catalogs(asker, &statement, parameters).await?;
                 return Ok(catalogs::explain(json));
             }
-            Opened::Question(query, _) => query,
+            Opened::Question(query, description) => (query, description),
         };
         let (query, _held) = self.bound(asker, &query, parameters, arguments).await?;
         let (plan, balances) = self.plan(asker, &query).await?;
+        self.check_shape(asker, &plan, &description).await?;
         let recalled = self.recall(asker, &plan, &mut Middles::new(self, asker, &plan)).await?;
         let told = if json { explain::json } else { explain::text };
         Ok(told(&plan, &asker.wishes, &explain::Due::of(&plan, recalled), &balances.role, &self.policy))

@@ -3,6 +3,8 @@
 //!
 //! Nothing here is trusted for privacy: `analyze` adds the unit to every such step. A wrong guess gives another answer than PostgreSQL's, or a refusal.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use sqlparser::ast;
 
 use super::Resolver;
@@ -11,16 +13,24 @@ use super::query::{Environment, Named as Source, Recursion, is_aggregated, item_
 use super::recursion::names_any;
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::tree::{ColumnId, TableId};
-use crate::policy::{Protection, Table};
+use crate::policy::Protection;
 use crate::refusal::Refusal;
+
+/// What equal values of a column have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Common {
+    Unit,
+    /// The row of a private table with this value in the column of this position.
+    Row(TableId, usize),
+}
 
 /// What is known of one column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Fact {
     /// Equal values belong to one unit: the unit itself, a key along its path, or a one-column key of a private table.
-    determines: bool,
-    /// A private table's column: which mention of the table in the text, the table, the column's position.
-    origin: Option<(usize, TableId, usize)>,
+    determines: Option<Common>,
+    /// A private table's column: which mention of the table, the table, the column's position.
+    origin: Option<(u64, TableId, usize)>,
 }
 
 /// The rows of a query.
@@ -29,6 +39,17 @@ pub struct Rows {
     /// Rows of private tables: selected, filtered, joined, or grouped within one unit.
     pub private: bool,
     columns: Vec<(String, Fact)>,
+}
+
+impl Rows {
+    /// Those of a WITH where it is named.
+    fn mentioned_at(&self, place: &ast::TableFactor) -> Self {
+        let mut rows = self.clone();
+        for (mention, _, _) in rows.columns.iter_mut().filter_map(|(_, fact)| fact.origin.as_mut()) {
+            *mention = mention_at(*mention, place);
+        }
+        rows
+    }
 }
 
 /// What FROM brings into scope; the scope's ids are indexes into `facts`.
@@ -41,13 +62,13 @@ struct Shape {
 
 impl Shape {
     fn of(alias: String, rows: Rows) -> Self {
-        let named = |(at, (name, _)): (usize, &(String, Fact))| Named { name: name.clone(), id: ColumnId(at as u32), merged: false };
+        let named = |(at, (name, _)): (usize, &(String, Fact))| Named { name: name.clone(), id: ColumnId(at as u32) };
         let item = Item { alias, columns: rows.columns.iter().enumerate().map(named).collect() };
-        Self { private: rows.private, scope: Scope { items: vec![item] }, facts: rows.columns.into_iter().map(|(_, fact)| fact).collect() }
+        Self { private: rows.private, scope: Scope::of(item), facts: rows.columns.into_iter().map(|(_, fact)| fact).collect() }
     }
 
-    /// Both sides beside each other; a column of a side that may be missing determines nothing.
-    fn beside(&mut self, mut right: Self, keeps_left: bool, keeps_right: bool, shared: &dyn Fn(&str) -> bool) {
+    /// Both sides beside each other, the columns of these names folded; a column of a side that may be missing determines nothing.
+    fn beside(&mut self, mut right: Self, keeps_left: bool, keeps_right: bool, folded: &[String]) {
         if !keeps_left {
             self.facts.iter_mut().for_each(|f| *f = Fact::default());
         }
@@ -55,17 +76,11 @@ impl Shape {
             right.facts.iter_mut().for_each(|f| *f = Fact::default());
         }
         let offset = self.facts.len() as u32;
-        for item in &mut right.scope.items {
-            for column in &mut item.columns {
-                column.id = ColumnId(column.id.0 + offset);
-                column.merged |= keeps_left && shared(&column.name);
-            }
-        }
-        if !keeps_left {
-            self.scope.items.iter_mut().flat_map(|i| &mut i.columns).filter(|c| shared(&c.name)).for_each(|c| c.merged = true);
-        }
+        let scope = right.scope.renumbered(|id| ColumnId(id.0 + offset));
+        let kept = if keeps_left { &self.scope } else { &scope };
+        let folded = folded.iter().filter_map(|name| Some(Named { name: name.clone(), id: kept.bare(name).ok()?? })).collect();
         self.facts.append(&mut right.facts);
-        self.scope.items.append(&mut right.scope.items);
+        self.scope.join(scope, folded);
         self.private |= right.private;
     }
 
@@ -119,8 +134,9 @@ impl Resolver<'_> {
             ast::SetExpr::Query(query) => self.rows_of(query, environment),
             ast::SetExpr::SetOperation { left, op: _, set_quantifier: _, right } => {
                 let (left, right) = (self.rows_of_body(left, environment)?, self.rows_of_body(right, environment)?);
-                let both =
-                    |(a, b): (&(String, Fact), &(String, Fact))| (a.0.clone(), Fact { determines: a.1.determines && b.1.determines, origin: None });
+                let both = |(a, b): (&(String, Fact), &(String, Fact))| {
+                    (a.0.clone(), Fact { determines: a.1.determines.filter(|_| a.1.determines == b.1.determines), origin: None })
+                };
                 Ok(Rows { private: left.private || right.private, columns: left.columns.iter().zip(&right.columns).map(both).collect() })
             }
             _ => Ok(Rows::default()),
@@ -130,7 +146,7 @@ impl Resolver<'_> {
     /// Whether a column in the same place of both arms tells units apart.
     pub(super) fn set_tells_apart(&self, left: &ast::SetExpr, right: &ast::SetExpr, environment: &Environment) -> Result<bool, Refusal> {
         let (left, right) = (self.rows_of_body(left, environment)?, self.rows_of_body(right, environment)?);
-        Ok(left.columns.iter().zip(&right.columns).any(|(a, b)| a.1.determines && b.1.determines))
+        Ok(left.columns.iter().zip(&right.columns).any(|(a, b)| a.1.determines.is_some() && a.1.determines == b.1.determines))
     }
 
     fn rows_of_select(&self, select: &ast::Select, environment: &Environment) -> Result<Rows, Refusal> {
@@ -141,7 +157,7 @@ impl Resolver<'_> {
                 ast::SelectItem::Wildcard(_) => columns.extend(shape.scope.visible().map(|c| (c.name.clone(), shape.fact(c.id)))),
                 ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                     let alias = names_of(name)?.pop().unwrap_or_default();
-                    let of_alias = shape.scope.items.iter().filter(|i| i.alias == alias).flat_map(|i| &i.columns);
+                    let of_alias = shape.scope.item(&alias).into_iter().flat_map(|i| &i.columns);
                     columns.extend(of_alias.map(|c| (c.name.clone(), shape.fact(c.id))));
                 }
                 item => {
@@ -169,7 +185,7 @@ impl Resolver<'_> {
                     ast::SelectItem::Wildcard(_) => keys.extend(shape.scope.visible().map(|c| c.id)),
                     ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                         let alias = names_of(name)?.pop().unwrap_or_default();
-                        keys.extend(shape.scope.items.iter().filter(|i| i.alias == alias).flat_map(|i| &i.columns).map(|c| c.id));
+                        keys.extend(shape.scope.item(&alias).into_iter().flat_map(|i| &i.columns).map(|c| c.id));
                     }
                     item => keys.extend(item_expr(item).and_then(|e| shape.column(e))),
                 }
@@ -193,11 +209,11 @@ impl Resolver<'_> {
 
     fn tells_apart(&self, keys: &[ColumnId], shape: &Shape) -> Result<bool, Refusal> {
         let facts: Vec<Fact> = keys.iter().map(|id| shape.fact(*id)).collect();
-        Ok(facts.iter().any(|f| f.determines || f.origin.is_some_and(|(mention, table, _)| self.holds_key(mention, table, &facts))))
+        Ok(facts.iter().any(|f| f.determines.is_some() || f.origin.is_some_and(|(mention, table, _)| self.holds_key(mention, table, &facts))))
     }
 
     /// A whole NOT NULL key of one mention of a table is among the columns.
-    fn holds_key(&self, mention: usize, table: TableId, facts: &[Fact]) -> bool {
+    fn holds_key(&self, mention: u64, table: TableId, facts: &[Fact]) -> bool {
         let policy = &self.policy.tables[table.0];
         policy.unique_keys.iter().any(|key| {
             key.columns.iter().all(|name| {
@@ -221,7 +237,7 @@ impl Resolver<'_> {
     fn shape_of_from(&self, select: &ast::Select, environment: &Environment) -> Result<Shape, Refusal> {
         let mut shape = Shape::default();
         for tables in &select.from {
-            shape.beside(self.shape_of_tables(tables, environment)?, true, true, &|_| false);
+            shape.beside(self.shape_of_tables(tables, environment)?, true, true, &[]);
         }
         Ok(shape)
     }
@@ -236,17 +252,11 @@ impl Resolver<'_> {
                 J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (true, true, Some(c)),
                 J::Left(c) | J::LeftOuter(c) => (true, false, Some(c)),
                 J::Right(c) | J::RightOuter(c) => (false, true, Some(c)),
+                J::FullOuter(c) => (false, false, Some(c)),
                 _ => (false, false, None),
             };
-            let shared: Vec<String> = match constraint {
-                Some(ast::JoinConstraint::Using(names)) => names.iter().filter_map(|n| names_of(n).ok()?.pop()).collect(),
-                Some(ast::JoinConstraint::Natural) => {
-                    let left: Vec<&str> = shape.scope.visible().map(|c| c.name.as_str()).collect();
-                    right.scope.visible().filter(|c| left.contains(&c.name.as_str())).map(|c| c.name.clone()).collect()
-                }
-                _ => Vec::new(),
-            };
-            shape.beside(right, keeps_left, keeps_right, &|name| shared.iter().any(|s| s == name));
+            let folded = constraint.map_or(Ok(Vec::new()), |c| shape.scope.folded(c, &right.scope))?;
+            shape.beside(right, keeps_left, keeps_right, &folded);
         }
         Ok(shape)
     }
@@ -269,7 +279,7 @@ impl Resolver<'_> {
                 let (own, rows) = match self.lookup(name, environment)? {
                     Source::Cte(definition) => {
                         let own = names_of(name)?.pop().unwrap_or_default();
-                        (own, renamed(definition.rows.clone(), Some(&definition.cte.alias))?)
+                        (own, renamed(definition.rows.mentioned_at(factor), Some(&definition.cte.alias))?)
                     }
                     Source::Table(table) => (self.policy.tables[table.0].name.clone(), self.rows_of_table(table, factor)),
                     Source::View(view) => {
@@ -295,24 +305,38 @@ impl Resolver<'_> {
     fn rows_of_table(&self, id: TableId, mention: &ast::TableFactor) -> Rows {
         let table = &self.policy.tables[id.0];
         let private = self.is_private(id);
-        // The mention's place in the text tells two scans of one table apart.
-        let mention = std::ptr::from_ref(mention) as usize;
         let fact = |(at, column): (usize, &crate::policy::Column)| {
-            let fact = Fact { determines: determines_unit(table, &column.name, column.not_null), origin: Some((mention, id, at)) };
+            let fact = Fact { determines: self.common(id, at), origin: Some((mention_at(0, mention), id, at)) };
             (column.name.clone(), if private { fact } else { Fact::default() })
         };
         Rows { private, columns: table.columns.iter().enumerate().map(fact).collect() }
     }
+
+    /// What rows with equal values in this column have in common, where that is of one unit.
+    fn common(&self, id: TableId, at: usize) -> Option<Common> {
+        let table = &self.policy.tables[id.0];
+        let Protection::Private(unit) = &table.protection else { return None };
+        let column = &table.columns[at];
+        match unit.path.first() {
+            Some(step) if step.column == column.name => {
+                let referenced = self.policy.tables.iter().position(|t| t.schema == step.schema && t.name == step.table).map(TableId)?;
+                let at = self.policy.tables[referenced.0].columns.iter().position(|c| c.name == step.referenced)?;
+                Some(self.common(referenced, at).unwrap_or(Common::Row(referenced, at)))
+            }
+            None if unit.column == column.name => Some(Common::Unit),
+            _ => {
+                let is_key = column.not_null && table.unique_keys.iter().any(|key| key.columns.as_slice() == [column.name.as_str()]);
+                is_key.then_some(Common::Row(id, at))
+            }
+        }
+    }
 }
 
-/// Rows with equal values in this column belong to one unit.
-fn determines_unit(table: &Table, column: &str, not_null: bool) -> bool {
-    let Protection::Private(unit) = &table.protection else { return false };
-    let leads = match unit.path.first() {
-        Some(step) => step.column == column,
-        None => unit.column == column,
-    };
-    leads || (not_null && table.unique_keys.iter().any(|key| key.columns.as_slice() == [column]))
+/// The place in the text of a mention tells two scans of one table apart, also within a WITH that is named twice.
+fn mention_at(within: u64, place: &ast::TableFactor) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (within, std::ptr::from_ref(place) as usize).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn aliased(own: String, rows: Rows, alias: Option<&ast::TableAlias>) -> Result<Shape, Refusal> {

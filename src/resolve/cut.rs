@@ -88,11 +88,11 @@ impl Cut {
     }
 
     pub(super) fn has_alias(&self, alias: &str) -> bool {
-        self.scope.items.iter().any(|item| item.alias == alias)
+        self.scope.item(alias).is_some()
     }
 
     pub(super) fn has_column(&self, name: &str) -> bool {
-        self.scope.items.iter().flat_map(|item| &item.columns).any(|column| column.name == name)
+        self.scope.columns().any(|column| column.name == name)
     }
 
     /// The index of the call among the release's aggregates.

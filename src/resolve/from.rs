@@ -7,12 +7,15 @@ use sqlparser::ast;
 use super::Resolver;
 use super::catalogue::Function;
 use super::expression::compare;
+use super::literal::{coerce, common_type};
 use super::middle::{Subqueries, query_of, select_of};
 use super::open::empty_select;
 use super::query::{Environment, Named as Source, reserved};
 use super::scope::{Item, Named, Scope, name_of, names_of};
+use super::step::{computing, made};
 use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
+use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most tables one release may join.
@@ -21,6 +24,16 @@ const SCANS_MAX: usize = 16;
 const SELECTS_MAX: usize = 1000;
 /// Most of them within one another: names of FROM that lead to further ones.
 const DEPTH_MAX: usize = 100;
+
+/// What USING makes of its names.
+#[derive(Default)]
+struct Using {
+    conditions: Vec<Expr>,
+    /// The one column of each name.
+    folded: Vec<Named>,
+    /// Those of them that are neither side's.
+    computed: Vec<(ColumnId, Expr)>,
+}
 
 impl Resolver<'_> {
     /// FROM and WHERE of a SELECT over private rows.
@@ -51,9 +64,8 @@ impl Resolver<'_> {
                 None => next,
                 Some((left, mut scope)) => {
                     let (right, right_scope) = next;
-                    for item in right_scope.items {
-                        scope.push(item)?;
-                    }
+                    scope.require_other_names(&right_scope)?;
+                    scope.join(right_scope, Vec::new());
                     (Relation::Join { kind: JoinKind::Inner, left: Box::new(left), right: Box::new(right), on: None }, scope)
                 }
             });
@@ -76,9 +88,16 @@ impl Resolver<'_> {
                 _ => None,
             };
             let constraint = if filtering.is_some() { &ast::JoinConstraint::None } else { constraint };
-            let on = self.join_condition(&mut scope, right_scope, constraint, swapped)?;
+            scope.require_other_names(&right_scope)?;
+            let using = self.using(&scope, &right_scope, constraint, (kind, swapped))?;
+            scope.join(right_scope, using.folded);
+            let mut conditions = using.conditions;
+            if let ast::JoinConstraint::On(condition) = constraint {
+                conditions.push(self.expressions(&scope).condition(condition, "JOIN/ON")?);
+            }
             let (left, right) = if swapped { (right, relation) } else { (relation, right) };
-            relation = Relation::Join { kind, left: Box::new(left), right: Box::new(right), on };
+            relation = Relation::Join { kind, left: Box::new(left), right: Box::new(right), on: Expr::and(conditions) };
+            relation = computing(relation, using.computed);
             if let Some(condition) = filtering {
                 let is_extended = relation.is_extended();
                 let place = Place { scope: &scope, outer: &[], environment, is_extended };
@@ -91,43 +110,31 @@ impl Resolver<'_> {
         Ok((relation, scope))
     }
 
-    /// Extends `scope` by the right side and gives the condition of ON, USING or NATURAL.
-    fn join_condition(&mut self, scope: &mut Scope, right: Scope, constraint: &ast::JoinConstraint, swapped: bool) -> Result<Option<Expr>, Refusal> {
-        let shared: Vec<String> = match constraint {
-            ast::JoinConstraint::On(_) | ast::JoinConstraint::None => Vec::new(),
-            ast::JoinConstraint::Using(columns) => {
-                let mut names = Vec::new();
-                for column in columns {
-                    match names_of(column)?.as_slice() {
-                        [name] => names.push(name.clone()),
-                        _ => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "USING takes plain column names")),
-                    }
-                }
-                names
-            }
-            ast::JoinConstraint::Natural => {
-                let left: Vec<&str> = scope.visible().map(|c| c.name.as_str()).collect();
-                right.visible().filter(|c| left.contains(&c.name.as_str())).map(|c| c.name.clone()).collect()
-            }
-        };
-        let mut conditions = Vec::new();
-        for name in &shared {
+    /// What USING or NATURAL says; `swapped` where the right side is the one preserved.
+    fn using(&mut self, left: &Scope, right: &Scope, constraint: &ast::JoinConstraint, (kind, swapped): (JoinKind, bool)) -> Result<Using, Refusal> {
+        let mut using = Using::default();
+        for name in left.folded(constraint, right)? {
             let missing = || Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" specified in USING clause does not exist"));
-            let (a, b) = (scope.bare(name)?.ok_or_else(missing)?, right.bare(name)?.ok_or_else(missing)?);
-            conditions.push(compare(self.constants, Function::Equal, self.column_expr(a), self.column_expr(b), "USING")?);
+            let (a, b) = (left.bare(&name)?.ok_or_else(missing)?, right.bare(&name)?.ok_or_else(missing)?);
+            let of = |id| self.column_expr(id);
+            using.conditions.push(compare(self.constants, Function::Equal, of(a), of(b), "USING")?);
+            // A bare name is the preserved side's column, in the type that both are compared in; of an inner join either side's.
+            let (kept, other) = if swapped { (b, a) } else { (a, b) };
+            let data_type = common_type(&of(a).data_type, &of(b).data_type);
+            let fits = |id: ColumnId| data_type.as_ref().is_none_or(|t| is_one_type_but_for_lengths(t, &of(id).data_type));
+            let id = match data_type.as_ref().filter(|_| !fits(kept)) {
+                None => kept,
+                Some(_) if kind == JoinKind::Inner && fits(other) => other,
+                Some(data_type) => {
+                    let value = coerce(of(kept), data_type)?;
+                    let id = self.new_column(made(&name, data_type, true));
+                    using.computed.push((id, value));
+                    id
+                }
+            };
+            using.folded.push(Named { name, id });
         }
-        for mut item in right.items {
-            // The preserved side's column is the one a bare name means.
-            item.columns.iter_mut().filter(|c| !swapped && shared.contains(&c.name)).for_each(|c| c.merged = true);
-            if swapped {
-                scope.items.iter_mut().flat_map(|i| &mut i.columns).filter(|c| shared.contains(&c.name)).for_each(|c| c.merged = true);
-            }
-            scope.push(item)?;
-        }
-        if let ast::JoinConstraint::On(condition) = constraint {
-            conditions.push(self.expressions(scope).condition(condition, "JOIN/ON")?);
-        }
-        Ok(Expr::and(conditions))
+        Ok(using)
     }
 
     pub(super) fn column_expr(&self, id: ColumnId) -> Expr {
@@ -191,7 +198,7 @@ impl Resolver<'_> {
                 match alias {
                     None => Ok((relation, scope)),
                     Some(alias) => {
-                        let columns = scope.visible().map(|c| Named { merged: false, ..c.clone() }).collect();
+                        let columns = scope.visible().cloned().collect();
                         Ok((relation, scope_of(columns, Some(alias), String::new())?))
                     }
                 }
@@ -230,7 +237,7 @@ impl Resolver<'_> {
                 nullable: !column.not_null,
                 origin: Some((table, position)),
             });
-            named.push(Named { name: column.name.clone(), id, merged: false });
+            named.push(Named { name: column.name.clone(), id });
         }
         let columns = named.iter().map(|c| c.id).collect();
         Ok((Relation::Scan(Scan { table, columns, number }), named))
@@ -302,7 +309,12 @@ fn scope_of(columns: Vec<Named>, alias: Option<&ast::TableAlias>, own: String) -
         Some(ast::TableAlias { at: Some(_), .. }) => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of alias is not PostgreSQL's")),
     };
     reserved(&alias)?;
-    Ok(Scope { items: vec![Item { alias, columns }] })
+    Ok(Scope::of(Item { alias, columns }))
+}
+
+fn is_one_type_but_for_lengths(a: &Type, b: &Type) -> bool {
+    let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
+    std::mem::discriminant(a) == std::mem::discriminant(b) || (is_text(a) && is_text(b))
 }
 
 fn has_subquery(condition: &ast::Expr) -> bool {

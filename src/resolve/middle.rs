@@ -61,7 +61,7 @@ impl Resolver<'_> {
         let mut named = Vec::new();
         for (name, data_type) in columns {
             let id = self.new_column(ColumnInfo { name: name.clone(), data_type, nullable: true, origin: None });
-            named.push(Named { name, id, merged: false });
+            named.push(Named { name, id });
         }
         let columns: Vec<_> = named.iter().map(|c| c.id).collect();
         let unique = unique.map(|positions| positions.into_iter().map(|at| columns[at]).collect());

@@ -1,6 +1,6 @@
 //! Names in scope of one SELECT: which column an identifier means.
 
-use sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Spanned};
+use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart, Spanned};
 use sqlparser::tokenizer::Span;
 
 use super::tree::ColumnId;
@@ -20,32 +20,83 @@ pub struct Item {
 pub struct Named {
     pub name: String,
     pub id: ColumnId,
-    /// Folded into the other side's column by USING or NATURAL: `alias.name` still finds it, a bare name and `*` do not.
-    pub merged: bool,
 }
 
-/// What the FROM clause of a SELECT brings into scope, in order.
+/// What the FROM clause of a SELECT brings into scope.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scope {
-    pub items: Vec<Item>,
+    items: Vec<Item>,
+    /// What a bare name and `*` find, in the order of `*`: of columns that USING or NATURAL folds into one, that one.
+    visible: Vec<Named>,
 }
 
 impl Scope {
-    /// Adds an item.
+    pub fn of(item: Item) -> Self {
+        Self { visible: item.columns.clone(), items: vec![item] }
+    }
+
+    /// # Errors
+    /// 42712 where both sides have an alias.
+    pub fn require_other_names(&self, right: &Self) -> Result<(), Refusal> {
+        match right.items.iter().find(|item| self.item(&item.alias).is_some()) {
+            Some(item) => Err(Refusal::new("42712", format!("table name \"{}\" specified more than once", item.alias))),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the right side of a join. The columns that USING or NATURAL makes of one of each side come first in `*`, then what is left of either
+    /// (PostgreSQL's transformFromClauseItem).
+    pub fn join(&mut self, right: Self, folded: Vec<Named>) {
+        let left = std::mem::replace(&mut self.visible, folded);
+        let is_folded = |column: &Named| self.visible.iter().any(|f| f.name == column.name);
+        let rest: Vec<Named> = left.into_iter().chain(right.visible).filter(|c| !is_folded(c)).collect();
+        self.visible.extend(rest);
+        self.items.extend(right.items);
+    }
+
+    /// The names that a join folds.
     ///
     /// # Errors
-    /// 42712 where the alias is taken.
-    pub fn push(&mut self, item: Item) -> Result<(), Refusal> {
-        if self.items.iter().any(|i| i.alias == item.alias) {
-            return Err(Refusal::new("42712", format!("table name \"{}\" specified more than once", item.alias)));
+    /// 42701 where USING has a name twice, 42601 where it has no plain names.
+    pub fn folded(&self, constraint: &ast::JoinConstraint, right: &Self) -> Result<Vec<String>, Refusal> {
+        match constraint {
+            ast::JoinConstraint::On(_) | ast::JoinConstraint::None => Ok(Vec::new()),
+            ast::JoinConstraint::Natural => {
+                Ok(self.visible.iter().filter(|c| right.visible.iter().any(|r| r.name == c.name)).map(|c| c.name.clone()).collect())
+            }
+            ast::JoinConstraint::Using(columns) => {
+                let mut names = Vec::new();
+                for column in columns {
+                    let [name] = names_of(column)?.try_into().map_err(|_| Refusal::new(sqlstate::SYNTAX_ERROR, "USING takes plain column names"))?;
+                    if names.contains(&name) {
+                        return Err(Refusal::new("42701", format!("column name \"{name}\" appears more than once in USING clause")));
+                    }
+                    names.push(name);
+                }
+                Ok(names)
+            }
         }
-        self.items.push(item);
-        Ok(())
+    }
+
+    /// The same with other ids.
+    pub fn renumbered(mut self, id: impl Fn(ColumnId) -> ColumnId) -> Self {
+        let columns = self.items.iter_mut().flat_map(|item| &mut item.columns).chain(&mut self.visible);
+        columns.for_each(|column| column.id = id(column.id));
+        self
+    }
+
+    pub fn item(&self, alias: &str) -> Option<&Item> {
+        self.items.iter().find(|item| item.alias == alias)
+    }
+
+    /// Every column, also those that only `alias.name` finds.
+    pub fn columns(&self) -> impl Iterator<Item = &Named> {
+        self.items.iter().flat_map(|item| &item.columns)
     }
 
     /// The column a bare name means; `None` if there is none.
     pub fn bare(&self, name: &str) -> Result<Option<ColumnId>, Refusal> {
-        let mut found = self.items.iter().flat_map(|i| &i.columns).filter(|c| !c.merged && c.name == name);
+        let mut found = self.visible.iter().filter(|c| c.name == name);
         match (found.next(), found.next()) {
             (Some(_), Some(_)) => Err(Refusal::new(sqlstate::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))),
             (Some(column), None) => Ok(Some(column.id)),
@@ -64,11 +115,8 @@ impl Scope {
         match names.as_slice() {
             [name] => self.bare(name)?.ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))),
             [alias, name] | [_, alias, name] => {
-                let item = self
-                    .items
-                    .iter()
-                    .find(|i| &i.alias == alias)
-                    .ok_or_else(|| Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\"")))?;
+                let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""));
+                let item = self.item(alias).ok_or_else(missing)?;
                 item.columns
                     .iter()
                     .find(|c| &c.name == name)
@@ -79,9 +127,9 @@ impl Scope {
         }
     }
 
-    /// The columns `*` stands for.
+    /// The columns `*` stands for, in its order.
     pub fn visible(&self) -> impl Iterator<Item = &Named> {
-        self.items.iter().flat_map(|i| &i.columns).filter(|c| !c.merged)
+        self.visible.iter()
     }
 }
 

@@ -8,6 +8,7 @@ use sqlparser::ast;
 use super::Resolver;
 use super::aggregate::{aggregate, aggregate_name};
 use super::expression::{Expressions, plain_arguments, type_of};
+use super::literal::common_type;
 use super::naming::column_name;
 use super::query::Named as Source;
 use super::scope::{Item, Named, Scope, name_of, names_of};
@@ -74,14 +75,26 @@ impl Shapes<'_, '_> {
                 Ok(left)
             }
             ast::SetExpr::Values(values) => {
-                let row = values.rows.first().ok_or_else(|| unfollowed("VALUES without rows"))?;
-                let columns = Vec::new();
-                let scope = Scope::default();
-                let typed = |(at, e): (usize, &ast::Expr)| Ok((format!("column{}", at + 1), self.expressions(&scope, &columns).value(e)?.data_type));
-                row.content.iter().enumerate().map(typed).collect()
+                let rows = values.rows.iter().map(|row| self.constants(&row.content)).collect::<Result<Vec<_>, _>>()?;
+                let merged = |above: Vec<Type>, row: Vec<Type>| {
+                    above
+                        .iter()
+                        .zip(&row)
+                        .map(|(a, b)| common_type(a, b))
+                        .collect::<Option<Vec<_>>>()
+                        .ok_or_else(|| unfollowed("VALUES of unlike types"))
+                };
+                let types = rows.into_iter().map(Ok).reduce(|above, row| merged(above?, row?)).ok_or_else(|| unfollowed("VALUES without rows"))??;
+                Ok(types.into_iter().enumerate().map(|(at, data_type)| (format!("column{}", at + 1), data_type)).collect())
             }
             _ => Err(unfollowed("this kind of query")),
         }
+    }
+
+    /// Types of constants.
+    fn constants(&self, values: &[ast::Expr]) -> Result<Vec<Type>, Refusal> {
+        let scope = Scope::default();
+        values.iter().map(|value| Ok(self.expressions(&scope, &[]).value(value)?.data_type)).collect()
     }
 
     fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
@@ -89,9 +102,11 @@ impl Shapes<'_, '_> {
     }
 
     fn select(&mut self, select: &ast::Select) -> Result<Vec<Column>, Refusal> {
-        let mut known = Known { columns: Vec::new(), scope: Scope::default() };
+        let mut known = Known::default();
         for tables in &select.from {
-            self.tables(tables, &mut known)?;
+            let scope = self.tables(tables, &mut known.columns)?;
+            known.scope.require_other_names(&scope)?;
+            known.scope.join(scope, Vec::new());
         }
         if let Some(condition) = &select.selection {
             names_exist(condition, &known.scope)?;
@@ -102,7 +117,7 @@ impl Shapes<'_, '_> {
                 ast::SelectItem::Wildcard(_) => columns.extend(known.scope.visible().map(|c| known.column(c))),
                 ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                     let alias = names_of(name)?.pop().unwrap_or_default();
-                    columns.extend(known.scope.items.iter().filter(|i| i.alias == alias).flat_map(|i| &i.columns).map(|c| known.column(c)));
+                    columns.extend(known.scope.item(&alias).iter().flat_map(|i| &i.columns).map(|c| known.column(c)));
                 }
                 ast::SelectItem::UnnamedExpr(expr) => columns.push((column_name(expr), self.typed(expr, &known)?)),
                 ast::SelectItem::ExprWithAlias { expr, alias } => columns.push((name_of(alias)?, self.typed(expr, &known)?)),
@@ -112,37 +127,42 @@ impl Shapes<'_, '_> {
         Ok(columns)
     }
 
-    fn tables(&mut self, tables: &ast::TableWithJoins, known: &mut Known) -> Result<(), Refusal> {
+    fn tables(&mut self, tables: &ast::TableWithJoins, columns: &mut Vec<ColumnInfo>) -> Result<Scope, Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
-        self.factor(relation, known)?;
+        let mut scope = self.factor(relation, columns)?;
         for join in joins {
-            let before: Vec<String> = known.scope.visible().map(|c| c.name.clone()).collect();
-            let items = known.scope.items.len();
-            self.factor(&join.relation, known)?;
-            let merged = merged_names(&join.join_operator)?;
-            for column in known.scope.items[items..].iter_mut().flat_map(|i| &mut i.columns) {
-                column.merged |= merged.as_ref().map_or_else(|| before.contains(&column.name), |names| names.contains(&column.name));
+            let right = self.factor(&join.relation, columns)?;
+            scope.require_other_names(&right)?;
+            let mut folded = Vec::new();
+            for name in scope.folded(constraint_of(&join.join_operator)?, &right)? {
+                let type_of = |side: &Scope| Ok(side.bare(&name)?.map(|id| columns[id.0 as usize].data_type.clone()));
+                let data_type = match (type_of(&scope)?, type_of(&right)?) {
+                    (Some(a), Some(b)) => common_type(&a, &b).ok_or_else(|| unfollowed("this kind of join"))?,
+                    _ => return Err(unfollowed("this kind of join")),
+                };
+                folded.push(made(columns, name, data_type));
             }
+            scope.join(right, folded);
         }
-        Ok(())
+        Ok(scope)
     }
 
-    fn factor(&mut self, factor: &ast::TableFactor, known: &mut Known) -> Result<(), Refusal> {
+    fn factor(&mut self, factor: &ast::TableFactor, known: &mut Vec<ColumnInfo>) -> Result<Scope, Refusal> {
         match factor {
             ast::TableFactor::Table { name, alias, args: None, .. } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
-                known.add(self.named(name)?, alias.as_ref(), own)
+                added(known, self.named(name)?, alias.as_ref(), own)
             }
             ast::TableFactor::Table { name, alias, args: Some(ast::TableFunctionArgs { args, settings: None }), with_ordinality: false, .. } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let data_type = self.series(&own, args)?;
                 // A function's one column has the name of its table.
                 let column = alias.as_ref().map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
-                known.add(vec![(column, data_type)], alias.as_ref(), own)
+                added(known, vec![(column, data_type)], alias.as_ref(), own)
             }
             ast::TableFactor::Derived { subquery, alias, .. } => {
                 let columns = self.query(subquery)?;
-                known.add(columns, alias.as_ref(), String::new())
+                added(known, columns, alias.as_ref(), String::new())
             }
             ast::TableFactor::NestedJoin { table_with_joins, alias: None } => self.tables(table_with_joins, known),
             _ => Err(unfollowed("this kind of FROM item")),
@@ -154,13 +174,12 @@ impl Shapes<'_, '_> {
         if name != "generate_series" {
             return Err(unfollowed("this function's rows"));
         }
-        let scope = Scope::default();
-        let expressions = self.expressions(&scope, &[]);
-        let mut types = Vec::new();
+        let mut values = Vec::new();
         for argument in arguments {
             let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return Err(unfollowed("this function's rows")) };
-            types.push(expressions.value(expr)?.data_type);
+            values.push(expr.clone());
         }
+        let types = self.constants(&values)?;
         let of = |known: &[Type]| types.iter().all(|t| known.contains(t));
         match types.as_slice() {
             [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4]) => Ok(Type::Int4),
@@ -204,7 +223,8 @@ impl Shapes<'_, '_> {
         }
         let mut known = Known { columns: known.columns.clone(), scope: known.scope.clone() };
         let found = std::mem::take(&mut calls.found);
-        known.add(found, None, CALLS.to_owned())?;
+        let calls = added(&mut known.columns, found, None, CALLS.to_owned())?;
+        known.scope.join(calls, Vec::new());
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
             .map_err(|refusal| if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED { unfollowed(&expr.to_string()) } else { refusal })?
@@ -215,6 +235,7 @@ impl Shapes<'_, '_> {
 /// The alias under which calls of one expression stand as columns.
 const CALLS: &str = "pgveil calls";
 
+#[derive(Default)]
 struct Known {
     columns: Vec<ColumnInfo>,
     scope: Scope,
@@ -224,20 +245,22 @@ impl Known {
     fn column(&self, named: &Named) -> Column {
         (named.name.clone(), self.columns[named.id.0 as usize].data_type.clone())
     }
+}
 
-    fn add(&mut self, columns: Vec<Column>, alias: Option<&ast::TableAlias>, own: String) -> Result<(), Refusal> {
-        let (alias, columns) = match alias {
-            None => (own, columns),
-            Some(alias) => (name_of(&alias.name)?, renamed(columns, &alias.columns)?),
-        };
-        let mut named = Vec::new();
-        for (name, data_type) in columns {
-            let id = ColumnId(self.columns.len() as u32);
-            self.columns.push(ColumnInfo { name: name.clone(), data_type, nullable: true, origin: None });
-            named.push(Named { name, id, merged: false });
-        }
-        self.scope.push(Item { alias, columns: named })
-    }
+fn made(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named {
+    let id = ColumnId(known.len() as u32);
+    known.push(ColumnInfo { name: name.clone(), data_type, nullable: true, origin: None });
+    Named { name, id }
+}
+
+/// The scope of one entry of FROM, whose columns become known.
+fn added(known: &mut Vec<ColumnInfo>, columns: Vec<Column>, alias: Option<&ast::TableAlias>, own: String) -> Result<Scope, Refusal> {
+    let (alias, columns) = match alias {
+        None => (own, columns),
+        Some(alias) => (name_of(&alias.name)?, renamed(columns, &alias.columns)?),
+    };
+    let columns = columns.into_iter().map(|(name, data_type)| made(known, name, data_type)).collect();
+    Ok(Scope::of(Item { alias, columns }))
 }
 
 /// Takes aggregates, window calls and subqueries for columns.
@@ -331,20 +354,11 @@ fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
     }
 }
 
-/// Columns that a join folds into one; `None` for all that both sides have.
-fn merged_names(operator: &ast::JoinOperator) -> Result<Option<Vec<String>>, Refusal> {
+fn constraint_of(operator: &ast::JoinOperator) -> Result<&ast::JoinConstraint, Refusal> {
     use ast::JoinOperator as J;
-    let (J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) | J::CrossJoin(c)) = operator
-    else {
-        return Err(unfollowed("this kind of join"));
-    };
-    match c {
-        ast::JoinConstraint::On(_) | ast::JoinConstraint::None => Ok(Some(Vec::new())),
-        ast::JoinConstraint::Natural => Ok(None),
-        ast::JoinConstraint::Using(columns) => {
-            let names = columns.iter().map(|c| Ok(names_of(c)?.pop().unwrap_or_default())).collect::<Result<Vec<_>, Refusal>>()?;
-            Ok(Some(names))
-        }
+    match operator {
+        J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) | J::CrossJoin(c) => Ok(c),
+        _ => Err(unfollowed("this kind of join")),
     }
 }
 

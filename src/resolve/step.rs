@@ -132,7 +132,7 @@ impl Resolver<'_> {
                 {
                     let alias = names_of(name)?.pop().unwrap_or_default();
                     let missing = || Refusal::new(sqlstate::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{alias}\""));
-                    let item = scope.items.iter().find(|i| i.alias == alias).ok_or_else(missing)?;
+                    let item = scope.item(&alias).ok_or_else(missing)?;
                     (item.columns.iter().map(|c| (c.name.clone(), self.column_expr(c.id))).collect::<Vec<_>>(), None)
                 }
                 item => {
@@ -154,7 +154,7 @@ impl Resolver<'_> {
                     computed.push((id, value));
                     id
                 });
-                named.push(Named { name: name.clone().unwrap_or(own), id, merged: false });
+                named.push(Named { name: name.clone().unwrap_or(own), id });
             }
         }
         Ok((computed, named))
@@ -207,7 +207,7 @@ impl Resolver<'_> {
         let name = aggregate_name(function).unwrap_or_default();
         let found = aggregate(function, &self.expressions_at(place, given))?;
         if !place.outer.is_empty() {
-            let own: Vec<ColumnId> = place.scope.items.iter().flat_map(|i| &i.columns).map(|c| c.id).collect();
+            let own: Vec<ColumnId> = place.scope.columns().map(|c| c.id).collect();
             if found.reads().iter().flat_map(|e| e.free_columns()).any(|id| !own.contains(&id)) {
                 return Err(Refusal::unsupported(format!("{name}() of columns of the query around its own"))
                     .detail("PostgreSQL would compute such an aggregate over the rows of the query around.")

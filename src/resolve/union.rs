@@ -58,7 +58,7 @@ impl Resolver<'_> {
                 });
             }
             let id = self.new_column(made(&a.name, &data_type, true));
-            named.push(Named { name: a.name.clone(), id, merged: false });
+            named.push(Named { name: a.name.clone(), id });
         }
         let arms = vec![(computing(left.0, left_casts), left_ids), (computing(right.0, right_casts), right_ids)];
         let columns: Vec<ColumnId> = named.iter().map(|c| c.id).collect();

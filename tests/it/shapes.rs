@@ -40,6 +40,16 @@ SELECT s.band, count(*) FROM nls.women w LEFT JOIN (SELECT woman_id, CASE WHEN h
 SELECT s.y IS NULL, count(*) FROM nls.women w LEFT JOIN (SELECT woman_id, coalesce(married, 0) AS y FROM nls.interviews WHERE year = 1988) s ON s.woman_id = w.woman_id GROUP BY 1
 SELECT n.industry_code, n.industry, count(*) FROM nls.interviews i JOIN nls.industries n ON n.industry_code = i.industry_code GROUP BY n.industry_code, n.industry
 SELECT n.industry, count(i.year) FROM nls.industries n LEFT JOIN nls.interviews i ON i.industry_code = n.industry_code WHERE n.industry_code < 6 GROUP BY n.industry, n.industry_code
+SELECT sum(least(greatest(a, 0), 5159)), sum(least(greatest(b, 0), 1)), sum(least(greatest(c, 1940), 1960)) FROM (SELECT * FROM (SELECT south, woman_id FROM nls.interviews) v JOIN (SELECT birth_year, woman_id FROM nls.women) w USING (woman_id)) AS d(a, b, c)
+SELECT sum(least(greatest(a, 0), 5159)), sum(least(greatest(b, 0), 1)) FROM (SELECT * FROM (SELECT south, woman_id FROM nls.interviews) v NATURAL RIGHT JOIN (SELECT birth_year, woman_id FROM nls.women) w) AS d(a, b, c)
+SELECT sum(least(greatest(a, 0), 5159)), sum(least(greatest(b, 0), 1)) FROM ((SELECT south, woman_id FROM nls.interviews) v LEFT JOIN (SELECT birth_year, woman_id FROM nls.women) w USING (woman_id)) AS d(a, b, c)
+SELECT count(*), count(b) FROM (SELECT * FROM (SELECT south, woman_id FROM nls.interviews) v JOIN (SELECT birth_year, woman_id FROM nls.women) w USING (woman_id) UNION ALL SELECT woman_id, NULL::smallint, birth_year FROM nls.women) AS d(a, b, c) WHERE a > 2000
+WITH q AS (SELECT * FROM (SELECT 1900 AS n, race, birth_year::bigint AS k FROM nls.women GROUP BY race, birth_year) r JOIN (SELECT y::bigint AS k FROM generate_series(1944, 1947) y) p USING (k)) SELECT count(*) FROM nls.women w JOIN q ON w.birth_year = q.k AND w.race = q.race
+SELECT count(*) FROM nls.industries n JOIN (SELECT * FROM (SELECT 5::bigint + industry_code AS b, industry_code::bigint AS c FROM nls.industries) x NATURAL JOIN (SELECT y::bigint AS c FROM generate_series(1, 5) y) z) m ON m.c = n.industry_code JOIN nls.interviews i ON i.industry_code = m.c
+SELECT count(*) FROM nls.women w JOIN (SELECT y::numeric AS birth_year FROM generate_series(1940, 1960) y) g USING (birth_year) WHERE birth_year / 7 > 277.5
+SELECT count(*) FROM (SELECT y AS birth_year FROM generate_series(1940, 1946) y) g RIGHT JOIN nls.women w USING (birth_year) WHERE birth_year * birth_year > 3779136
+SELECT count(*) FROM nls.interviews i JOIN (VALUES (3), (3.50), (4)) v(n) ON i.industry_code = n
+SELECT count(*) FROM (SELECT woman_id FROM nls.interviews WHERE year = 1988 UNION SELECT woman_id FROM nls.women WHERE birth_year > 1950) d
 SELECT n.industry, n.industry_code % 3, i.south, count(*), grouping(n.industry) FROM nls.interviews i JOIN nls.industries n USING (industry_code) GROUP BY ROLLUP ((n.industry, n.industry_code % 3), i.south)
 ";
 
@@ -67,6 +77,44 @@ async fn answers_are_postgresqls() {
         }
     }
     assert!(wrong.is_empty(), "{} of {asked}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+const VISITS: &str = "
+CREATE SCHEMA s;
+CREATE TABLE s.person (id int PRIMARY KEY, age int NOT NULL);
+CREATE TABLE s.visit (vid int PRIMARY KEY, pid int NOT NULL REFERENCES s.person, k int NOT NULL, l int NOT NULL, UNIQUE (k, l));
+INSERT INTO s.person SELECT n, 20 + n % 50 FROM generate_series(1, 300) n;
+INSERT INTO s.visit SELECT n, 1 + n % 300, n / 30, n % 30 FROM generate_series(1, 900) n;
+";
+
+/// Equal values are one unit's where they are of one key, and whole keys of one mention of a table are: else a group's rows may be of several.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_tell_units_apart_within_one_mention() {
+    let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let (head, rest) = policy.split_once("\ntables:").unwrap();
+    let limits = "limits: {groups_per_unit: 100, rows_per_unit: 100, groups: 10000, failures: 10, statement_timeout: 60s, connections: 4}\n";
+    assert!(rest.contains("\nlimits:"));
+    let tables = "  s.person: {unit: id, columns: {age: {bounds: [0, 99]}}}
+  s.visit: {unit: {path: [pid -> s.person.id]}, rows_per_unit: 10, other_columns: visible}
+";
+    let yaml = rich(format!("{head}\ntables:\n{tables}{limits}"));
+    let veil = Veil::over(async |client| client.batch_execute(VISITS).await.unwrap(), &yaml, Veil::silent()).await;
+    let both = "SELECT vid AS u FROM s.visit UNION ALL SELECT id FROM s.person";
+    let questions = [
+        "WITH c AS (SELECT * FROM s.visit) SELECT count(*) FROM (SELECT DISTINCT a.k, b.l FROM c a JOIN c b ON a.pid = b.pid) d".to_owned(),
+        "SELECT count(*) FROM (SELECT DISTINCT a.k, b.l FROM s.visit a JOIN s.visit b ON a.pid = b.pid) d".to_owned(),
+        "WITH c AS (SELECT * FROM s.visit) SELECT count(*) FROM (SELECT DISTINCT a.k, a.l FROM c a JOIN c b ON a.pid = b.pid) d".to_owned(),
+        format!("SELECT count(*) FROM (SELECT DISTINCT u FROM ({both}) a) d"),
+        "SELECT count(*) FROM (SELECT pid FROM s.visit WHERE k < 5 UNION SELECT id FROM s.person WHERE age < 30) d".to_owned(),
+    ];
+    veil.answers_as_postgresql(&Veil::asker(), &questions.each_ref().map(String::as_str)).await;
+    for mixed in [
+        "SELECT count(*) FROM (SELECT vid AS u FROM s.visit UNION SELECT id FROM s.person) d".to_owned(),
+        format!("SELECT sum(n) FROM (SELECT least(count(*) OVER (PARTITION BY u), 9) AS n FROM ({both}) a) d"),
+    ] {
+        let refused = veil.ask(&mixed).await.map(|_| ()).unwrap_err().report();
+        assert_eq!(refused.sqlstate, "0A000", "{mixed}: {refused:?}");
+    }
 }
 
 /// A group that is listed and holds no row counts none.

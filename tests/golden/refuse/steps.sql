@@ -33,4 +33,6 @@ SELECT count(*) FROM (SELECT woman_id FROM nls.women LIMIT 0 UNION ALL SELECT wo
 SELECT avg(x) FROM (SELECT rank() OVER (PARTITION BY woman_id ORDER BY 1) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT first_value(hourly_wage * interval '1 day') OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT count(DISTINCT age) OVER (PARTITION BY woman_id) AS x FROM nls.interviews) AS t;
-SELECT count(*) FROM (SELECT woman_id, (race).* FROM nls.women GROUP BY woman_id, race) t
+SELECT count(*) FROM (SELECT woman_id, (race).* FROM nls.women GROUP BY woman_id, race) t;
+SELECT count(*) FROM (SELECT interview_id AS u FROM nls.interviews UNION SELECT woman_id FROM nls.women) d;
+SELECT count(*) FROM nls.interviews JOIN nls.women USING (woman_id, woman_id);
