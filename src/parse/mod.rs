@@ -8,6 +8,7 @@ mod copies;
 mod height;
 mod lexing;
 mod local;
+mod matching;
 mod phrases;
 mod place;
 mod preview;
@@ -172,7 +173,7 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let written = phrases::write_out(table::write_out(tokens))?;
     // Once more: what is written out may be higher than the word for it.
     chain::check(&written)?;
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(written);
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(matching::hide(written));
     let unread = |error: ParserError| match excludes {
         Some(position) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
         None => syntax_error(&error, sql),

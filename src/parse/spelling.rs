@@ -6,6 +6,7 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
+use super::matching;
 use super::phrases::SYMMETRIC;
 
 /// The types that drivers name by their schema.
@@ -30,6 +31,7 @@ impl ast::VisitorMut for Spelling {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        matching::show(expr);
         if let ast::Expr::Cast { data_type, .. } = expr
             && let Some(plain) = of_catalog(data_type)
         {

@@ -48,6 +48,8 @@ WITH q AS (SELECT * FROM (SELECT 1900 AS n, race, birth_year::bigint AS k FROM n
 SELECT count(*) FROM nls.industries n JOIN (SELECT * FROM (SELECT 5::bigint + industry_code AS b, industry_code::bigint AS c FROM nls.industries) x NATURAL JOIN (SELECT y::bigint AS c FROM generate_series(1, 5) y) z) m ON m.c = n.industry_code JOIN nls.interviews i ON i.industry_code = m.c
 SELECT count(*) FROM nls.women w JOIN (SELECT y::numeric AS birth_year FROM generate_series(1940, 1960) y) g USING (birth_year) WHERE birth_year / 7 > 277.5
 SELECT count(*) FROM (SELECT y AS birth_year FROM generate_series(1940, 1946) y) g RIGHT JOIN nls.women w USING (birth_year) WHERE birth_year * birth_year > 3779136
+SELECT count(*) FROM nls.women WHERE race ~ 'wh' IN (college_graduate = 1, false)
+SELECT count(*) FROM nls.women WHERE (college_graduate = 1) = race ~ '^w' AND race !~~ 'o%' BETWEEN false AND true
 SELECT count(*) FROM nls.interviews i JOIN (VALUES (3), (3.50), (4)) v(n) ON i.industry_code = n
 SELECT count(*) FROM (SELECT woman_id FROM nls.interviews WHERE year = 1988 UNION SELECT woman_id FROM nls.women WHERE birth_year > 1950) d
 SELECT n.industry, n.industry_code % 3, i.south, count(*), grouping(n.industry) FROM nls.interviews i JOIN nls.industries n USING (industry_code) GROUP BY ROLLUP ((n.industry, n.industry_code % 3), i.south)

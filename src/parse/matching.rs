@@ -1,0 +1,135 @@
+//! `~`, `~~` and their kin bind as PostgreSQL's other operators do, `||` among them: tighter than comparisons, IN, LIKE and BETWEEN. The parser binds them as
+//! comparisons; as operators that it does not know, it binds them right.
+
+use sqlparser::ast::{BinaryOperator, Expr, Value};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+const OPERATORS: [(Token, &str, BinaryOperator); 8] = [
+    (Token::Tilde, "~", BinaryOperator::PGRegexMatch),
+    (Token::TildeAsterisk, "~*", BinaryOperator::PGRegexIMatch),
+    (Token::ExclamationMarkTilde, "!~", BinaryOperator::PGRegexNotMatch),
+    (Token::ExclamationMarkTildeAsterisk, "!~*", BinaryOperator::PGRegexNotIMatch),
+    (Token::DoubleTilde, "~~", BinaryOperator::PGLikeMatch),
+    (Token::DoubleTildeAsterisk, "~~*", BinaryOperator::PGILikeMatch),
+    (Token::ExclamationMarkDoubleTilde, "!~~", BinaryOperator::PGNotLikeMatch),
+    (Token::ExclamationMarkDoubleTildeAsterisk, "!~~*", BinaryOperator::PGNotILikeMatch),
+];
+
+/// As operators that the parser does not know. Before ANY and ALL, which it takes after known ones alone, they stay.
+pub(super) fn hide(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let mut hidden = Vec::new();
+    for (nth, &at) in places.iter().enumerate() {
+        let Some((operator, name, _)) = OPERATORS.iter().find(|(operator, _, _)| *operator == tokens[at].token) else { continue };
+        let word = |place: Option<&usize>| place.map_or(Keyword::NoKeyword, |&at| keyword(&tokens[at].token));
+        let is_before_list = matches!(word(places.get(nth + 1)), Keyword::ANY | Keyword::ALL | Keyword::SOME);
+        let before = nth.checked_sub(1).map_or(&Token::EOF, |nth| &tokens[places[nth]].token);
+        // `~` is a prefix, too.
+        if !is_before_list && (*operator != Token::Tilde || ends_a_value(before)) {
+            hidden.push((at, *name));
+        }
+    }
+    for (at, name) in hidden {
+        tokens[at].token = Token::CustomBinaryOperator(name.to_owned());
+    }
+    tokens
+}
+
+fn keyword(token: &Token) -> Keyword {
+    if let Token::Word(Word { value: _, quote_style: None, keyword }) = token { *keyword } else { Keyword::NoKeyword }
+}
+
+/// A sign ends none but for closing brackets; a word does, but for those that an expression begins after.
+fn ends_a_value(before: &Token) -> bool {
+    use Keyword as K;
+    match before {
+        Token::Word(_) => !matches!(
+            keyword(before),
+            K::SELECT
+                | K::DISTINCT
+                | K::ALL
+                | K::WHERE
+                | K::AND
+                | K::OR
+                | K::NOT
+                | K::CASE
+                | K::WHEN
+                | K::THEN
+                | K::ELSE
+                | K::ON
+                | K::HAVING
+                | K::BY
+                | K::BETWEEN
+                | K::SYMMETRIC
+                | K::LIKE
+                | K::ILIKE
+                | K::TO
+                | K::ESCAPE
+                | K::LIMIT
+                | K::OFFSET
+                | K::FROM
+        ),
+        Token::RParen | Token::RBracket | Token::Placeholder(_) | Token::Number(..) => true,
+        Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::DollarQuotedString(_) | Token::UnicodeStringLiteral(_) => true,
+        _ => false,
+    }
+}
+
+fn named(operator: &BinaryOperator) -> Option<&'static BinaryOperator> {
+    let BinaryOperator::Custom(name) = operator else { return None };
+    OPERATORS.iter().find(|(_, known, _)| known == name).map(|(_, _, operator)| operator)
+}
+
+/// The operator by its own name again, within brackets where it is an operand: so that it is read back as it is.
+pub(super) fn show(expr: &mut Expr) {
+    match expr {
+        Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. } => {}
+        Expr::BinaryOp { left, op, right } => {
+            [left, right].into_iter().for_each(|operand| bracket(operand));
+            if let Some(known) = named(op) {
+                *op = known.clone();
+            }
+        }
+        Expr::InList { expr, .. } | Expr::InSubquery { expr, .. } => bracket(expr),
+        Expr::Between { expr, negated: _, low, high } => [expr, low, high].into_iter().for_each(|operand| bracket(operand)),
+        Expr::Like { expr, pattern, .. } | Expr::ILike { expr, pattern, .. } | Expr::SimilarTo { expr, pattern, .. } => {
+            [expr, pattern].into_iter().for_each(|operand| bracket(operand));
+        }
+        _ => {}
+    }
+}
+
+fn bracket(operand: &mut Expr) {
+    if matches!(operand, Expr::BinaryOp { op, .. } if named(op).is_some()) {
+        let inner = std::mem::replace(operand, Expr::Value(Value::Null.into()));
+        *operand = Expr::Nested(Box::new(inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Statement, parse};
+
+    #[test]
+    fn patterns_bind_as_other_operators() {
+        for (written, read) in [
+            ("a ~ 'x' || 'y'", "(a ~ 'x') || 'y'"),
+            ("a || b !~* 'x'", "a || b !~* 'x'"),
+            ("b = a ~ 'x'", "b = (a ~ 'x')"),
+            ("a ~ 'x' = b", "(a ~ 'x') = b"),
+            ("a ~~ 'x' IN (b, true)", "(a ~~ 'x') IN (b, true)"),
+            ("a ~ 'x' NOT BETWEEN b AND c ~* 'y'", "(a ~ 'x') NOT BETWEEN b AND (c ~* 'y')"),
+            ("a ~ 'x' ~ 'y' AND b !~ 'z'", "(a ~ 'x') ~ 'y' AND b !~ 'z'"),
+            ("a ~ b + 1 IS NULL", "a ~ b + 1 IS NULL"),
+            ("a ~ ANY (ARRAY['x'])", "a ~ ANY(ARRAY['x'])"),
+            ("NOT a !~~ b", "NOT a !~~ b"),
+            ("~ a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'", "~a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'"),
+            ("name ~ '1', (a)::text ~ $1 || '2'", "name ~ '1', ((a)::TEXT ~ $1) || '2'"),
+        ] {
+            let statements = parse(&format!("SELECT {written}")).unwrap_or_else(|e| panic!("{written}: {e}"));
+            let [Statement::Query(query)] = statements.as_slice() else { panic!("{written}") };
+            assert_eq!(query.to_sql(), format!("SELECT {read}"), "{written}");
+        }
+    }
+}
