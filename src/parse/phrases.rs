@@ -91,12 +91,16 @@ fn check_intervals(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
 }
 
 fn is_text(token: &Token) -> bool {
-    match token {
-        Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::DollarQuotedString(_) => true,
-        Token::UnicodeStringLiteral(_) | Token::NationalStringLiteral(_) => true,
-        Token::HexStringLiteral(_) | Token::SingleQuotedByteStringLiteral(_) => true,
-        _ => false,
-    }
+    matches!(
+        token,
+        Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::DollarQuotedString(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::HexStringLiteral(_)
+            | Token::SingleQuotedByteStringLiteral(_)
+    )
 }
 
 /// The token after each, without blanks.
