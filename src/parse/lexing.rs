@@ -1,8 +1,10 @@
-//! Where PostgreSQL's words end elsewhere than sqlparser's: such a text is another statement to it, or none. Refused, as PostgreSQL refuses it.
+//! Where PostgreSQL's words end elsewhere than sqlparser's: such a text is another statement to it, or none. Read as PostgreSQL reads it, or refused.
 
 use sqlparser::ast::DollarQuotedString;
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word};
 
+use super::syntax_error;
 use crate::refusal::{Refusal, sqlstate};
 
 /// What operators are made of, in PostgreSQL's lexer (scan.l).
@@ -10,25 +12,159 @@ const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
 /// With one of these in it an operator may end in a plus or minus.
 const OTHER_SIGNS: &str = "~!@#^&|`?%";
 
+/// The tokens as PostgreSQL would have them, a run of blanks and comments as one blank.
+///
 /// # Requires
 /// The tokens' columns are positions in the text, from 1.
 ///
 /// # Errors
-/// 42883 for operators that stand together without a space and are one operator to PostgreSQL; 42601 for a dollar-quoted constant whose tag begins with a digit,
-/// which PostgreSQL reads as a parameter.
-pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> {
+/// 42883 for operators that stand together without a space and are one operator to PostgreSQL; 42601 for a constant that is none to it, or another; 0A000 for a
+/// name with Unicode escapes.
+pub(super) fn read(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<TokenWithSpan>, Refusal> {
+    drop_blanks(&mut tokens);
     let text: Vec<char> = sql.chars().collect();
-    let mut starts = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)).map(place).peekable();
-    for token in tokens {
-        if let Token::DollarQuotedString(DollarQuotedString { value: _, tag: Some(tag) }) = &token.token
-            && tag.starts_with(|c: char| c.is_ascii_digit())
+    tokens.iter().try_for_each(|token| check(token, &text))?;
+    let tokens = continued(split(tokens, &text), &text);
+    check_operators(&tokens, &text)?;
+    Ok(tokens)
+}
+
+/// What the tokenizer does not read.
+pub(super) fn unread(error: TokenizerError, sql: &str) -> Refusal {
+    let is_escaped = error.message.contains("encoded string");
+    let refusal = syntax_error(&error.into(), sql);
+    if !is_escaped {
+        return refusal;
+    }
+    Refusal::new(sqlstate::SYNTAX_ERROR, "a string constant without an end, or with an escape that is not read")
+        .hint("Write characters beyond ASCII as they are, or in an E'…' constant as \\uXXXX or \\UXXXXXXXX.")
+        .at(refusal.position)
+}
+
+/// Each blank is a token of its own to the tokenizer, and none of them means anything more: the next pass would carry a megabyte of them along.
+fn drop_blanks(tokens: &mut Vec<TokenWithSpan>) {
+    let is_blank = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    tokens.dedup_by(|next, token| is_blank(next) && is_blank(token));
+    tokens.shrink_to_fit();
+    for token in tokens.iter_mut().filter(|token| is_blank(token)) {
+        token.token = Token::Whitespace(Whitespace::Space);
+    }
+}
+
+fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
+    let (start, end) = (place(token.span.start), place(token.span.end));
+    let next = text.get(end).copied();
+    let position = u32::try_from(token.span.start.column).ok();
+    let refused = |message: &str| Err(Refusal::new(sqlstate::SYNTAX_ERROR, message).at(position));
+    let junk = || refused("trailing junk after numeric literal");
+    match &token.token {
+        Token::DollarQuotedString(DollarQuotedString { value: _, tag: Some(tag) }) if tag.starts_with(|c: char| c.is_ascii_digit()) => {
+            refused("a dollar-quoted constant's tag must not begin with a digit")
+        }
+        // sqlparser reads `1L`, and `0x1F` as a constant of bits.
+        Token::Number(_, is_long) if *is_long || next.is_some_and(starts_name) => junk(),
+        Token::HexStringLiteral(_) if text.get(start) == Some(&'0') => junk(),
+        Token::EscapedStringLiteral(_) if escapes_otherwise(text.get(start..end).unwrap_or_default()) => {
+            refused("invalid escape in a string constant")
+        }
+        Token::Word(Word { value, quote_style: None, keyword: _ })
+            if value.eq_ignore_ascii_case("u") && matches!(text.get(end..), Some(['&', '"', ..])) =>
         {
-            let position = u32::try_from(token.span.start.column).ok();
-            return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "a dollar-quoted constant's tag must not begin with a digit").at(position));
+            Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "a name with Unicode escapes is not supported")
+                .hint("Write the name itself in double quotes, or a space before the operator &.")
+                .at(position))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn starts_name(c: char) -> bool {
+    c.is_ascii_alphabetic() || c == '_' || !c.is_ascii()
+}
+
+/// `\u+041` is none to PostgreSQL, and `\v` a letter or a tab, by its version.
+fn escapes_otherwise(mut constant: &[char]) -> bool {
+    while let Some(at) = constant.iter().position(|c| *c == '\\') {
+        match &constant[at + 1..] {
+            ['v', ..] | ['u' | 'U', '+', ..] => return true,
+            [_, rest @ ..] => constant = rest,
+            [] => return false,
         }
     }
+    false
+}
+
+/// `>=-` is one operator to sqlparser; to PostgreSQL, the minus is a sign of what follows.
+fn split(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
+    let mut apart = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match sums_behind(&token, text) {
+            Some((operator, sums)) => {
+                let first = token.span.end.column - sums.len() as u64;
+                let location = |column| Location { line: 1, column };
+                apart.push(TokenWithSpan { token: operator, span: Span { end: location(first), ..token.span } });
+                apart.extend((first..).zip(sums).map(|(at, sign)| TokenWithSpan {
+                    token: if *sign == '+' { Token::Plus } else { Token::Minus },
+                    span: Span { start: location(at), end: location(at + 1) },
+                }));
+            }
+            None => apart.push(token),
+        }
+    }
+    apart
+}
+
+/// The operator that PostgreSQL reads of such a token, and the pluses and minuses behind it; `None` where it is the whole, or a comment is taken for signs.
+fn sums_behind<'t>(token: &TokenWithSpan, text: &'t [char]) -> Option<(Token, &'t [char])> {
+    let Token::CustomBinaryOperator(written) = &token.token else { return None };
+    let together = signs(text, place(token.span.start));
+    let (operator, sums) = together.split_at(length(together));
+    if sums.is_empty() || together.len() != written.chars().count() {
+        return None;
+    }
+    let operator: String = operator.iter().collect();
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, &operator).tokenize().ok()?;
+    let operator = tokens.pop()?;
+    tokens.is_empty().then_some((operator, sums))
+}
+
+/// A plain string constant goes on in the next, where a line ends between them.
+fn continued(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
+    let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        if let Token::SingleQuotedString(more) = &token.token
+            && let [.., TokenWithSpan { token: Token::SingleQuotedString(constant), span }, TokenWithSpan { token: Token::Whitespace(_), span: _ }] =
+                read.as_mut_slice()
+            && text.get(place(span.end)..place(token.span.start)).is_some_and(is_continuation)
+        {
+            constant.push_str(more);
+            span.end = token.span.end;
+            read.pop();
+        } else {
+            read.push(token);
+        }
+    }
+    read
+}
+
+/// Blanks and comments up to the end of a line, at least one of which ends.
+fn is_continuation(between: &[char]) -> bool {
+    let mut rest = between;
+    loop {
+        rest = match rest {
+            [' ' | '\t' | '\u{c}' | '\n' | '\r', others @ ..] => others,
+            ['-', '-', others @ ..] => &others[others.iter().position(|c| matches!(c, '\n' | '\r')).unwrap_or(others.len())..],
+            [] => return between.iter().any(|c| matches!(c, '\n' | '\r')),
+            _ => return false,
+        }
+    }
+}
+
+fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusal> {
+    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    let mut starts = words.map(|token| place(token.span.start)).peekable();
     while let Some(start) = starts.next() {
-        let mut rest = signs(&text, start);
+        let mut rest = signs(text, start);
         let mut at = start;
         while !rest.is_empty() {
             // After a first operator that was cut, only pluses and minuses are left: each is one.
@@ -49,8 +185,8 @@ pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> 
 }
 
 /// From 0; past the end where it is not known.
-fn place(token: &TokenWithSpan) -> usize {
-    usize::try_from(token.span.start.column).ok().and_then(|column| column.checked_sub(1)).unwrap_or(usize::MAX)
+fn place(location: Location) -> usize {
+    usize::try_from(location.column).ok().and_then(|column| column.checked_sub(1)).unwrap_or(usize::MAX)
 }
 
 /// The signs that stand together from here on, up to a comment.
@@ -76,15 +212,100 @@ fn length(signs: &[char]) -> usize {
 mod tests {
     use crate::parse::parse;
 
+    /// The one query of a text, as it is printed.
+    fn printed(sql: &str) -> String {
+        match parse(sql).unwrap().as_slice() {
+            [crate::parse::Statement::Query(query)] => query.to_sql(),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
     #[test]
     fn operators_end_where_postgresqls_end() {
-        for one in ["2^-1", "1!=-1", "1=~1", "2*-~1"] {
+        for one in ["2^-1", "1!=-1", "1=~1", "2*-~1", "1*>=-1"] {
             let refusal = parse(&format!("SELECT {one}")).unwrap_err();
             assert_eq!(refusal.sqlstate, "42883", "{one}: {refusal}");
         }
         for several in ["1=-1", "1<>-1", "2*-1", "2/-1", "1+-1", "2 ^ -1", "1 != -1", "1!=2", "1>=2", "+1"] {
             assert!(parse(&format!("SELECT {several}")).is_ok(), "{several}");
         }
+        for (written, apart) in [
+            ("a>=-1", "a >= -1"),
+            ("a<>-b", "a <> -b"),
+            ("a>-1", "a > -1"),
+            ("a<=-+-1", "a <= -(+(-1))"),
+            ("a->-1", "a -> -1"),
+            ("a->>-1", "a ->> -1"),
+            ("a<>+b", "a <> +b"),
+        ] {
+            assert_eq!(printed(&format!("SELECT {written}")), format!("SELECT {apart}"), "{written}");
+        }
+        // PostgreSQL reads a comment there.
+        assert!(!parse("SELECT 1 >--2\n0").is_ok_and(|all| format!("{all:?}").contains("BinaryOperator::Gt")));
+        let refusal = parse("SELECT 1,\n  2*>=-x").unwrap_err();
+        assert_eq!((refusal.sqlstate.as_str(), refusal.position), ("42883", Some(14)));
+    }
+
+    #[test]
+    fn numbers_end_where_postgresqls_end() {
+        for junk in ["1.5a", "1a", "1.a", "1e", "1E'x'", "0x1F", "0b1", "0o7", "1L", "1\u{e9}", "1_", "a + 12b", "1e5e"] {
+            let refusal = parse(&format!("SELECT {junk}")).unwrap_err();
+            assert_eq!(refusal.sqlstate, "42601", "{junk}: {refusal}");
+        }
+        for plain in ["1 a", "1\"a\"", "1.5e3", "1.e5", ".5", "1::int", "1--\n+1", "a1.b2", "1.5 + 2"] {
+            assert!(parse(&format!("SELECT {plain}")).is_ok(), "{plain}");
+        }
+    }
+
+    #[test]
+    fn no_prefix_is_read_as_an_operand() {
+        for (sql, sqlstate) in [
+            ("U&\"d\\0061ta\"", "0A000"),
+            ("u&\"x\" FROM t", "0A000"),
+            ("E'\\v'", "42601"),
+            ("E'\\u+041'", "42601"),
+            ("E'\\\\\\U+0000041'", "42601"),
+            ("E'\\303\\251'", "42601"),
+            ("E'\\xe9'", "42601"),
+            ("E'\\ud83d\\ude00'", "42601"),
+        ] {
+            let refusal = parse(&format!("SELECT {sql}")).unwrap_err();
+            assert_eq!(refusal.sqlstate, sqlstate, "{sql}: {refusal}");
+        }
+        for plain in ["u & \"x\"", "u &\"x\"", "u& \"x\"", "xu&\"x\"", "E'\\\\v\\u0041'", "E\"x\"", "n\"x\"", "\"u\"&\"x\""] {
+            assert!(parse(&format!("SELECT {plain}")).is_ok(), "{plain}");
+        }
+    }
+
+    #[test]
+    fn constants_go_on_in_the_next_line() {
+        for (written, one) in [
+            ("'a'\n'b'", "'ab'"),
+            ("'a' -- ''c'\n\t 'b''c'\r\n--\n'd'", "E'ab\\'cd'"),
+            ("'a'--x\r'b'", "'ab'"),
+            ("f('a'\n'b', 'c')", "f('ab', 'c')"),
+            ("interval '1'\n'2' month", "INTERVAL '12' MONTH"),
+        ] {
+            assert_eq!(printed(&format!("SELECT {written}")), format!("SELECT {one}"), "{written:?}");
+        }
+        for apart in ["'a' 'b'", "'a' /*\n*/ 'b'", "'a' /**/\n'b'", "E'a'\n'b'", "'a'\nE'b'", "'a'\u{b}\n'b'", "$$a$$\n'b'"] {
+            let read = parse(&format!("SELECT {apart}"));
+            assert!(!read.is_ok_and(|all| format!("{all:?}").contains("\"ab\"")), "{apart:?}");
+        }
+        let refusal = parse("SELECT 'a'\n'b' +").unwrap_err();
+        assert_eq!(refusal.position, None, "{refusal}");
+        let refusal = parse("SELECT 'a'\n'b'   /* c */ , + ) x").unwrap_err();
+        assert_eq!(refusal.position, Some(30), "{refusal}");
+    }
+
+    #[test]
+    fn blanks_are_not_carried_along() {
+        let sql = format!("SELECT{}1{}+ x /* y */ -- z", " ".repeat(500_000), "/**/\n".repeat(100_000));
+        let mut tokens = sqlparser::tokenizer::Tokenizer::new(&sqlparser::dialect::PostgreSqlDialect {}, &sql).tokenize_with_location().unwrap();
+        crate::parse::place::number(&mut tokens, &sql);
+        let read = super::read(tokens, &sql).unwrap();
+        assert_eq!(read.iter().map(|token| token.token.to_string()).collect::<String>(), "SELECT 1 + x ");
+        assert_eq!(read[6].span.start.column, sql.chars().count() as u64 - 13);
     }
 
     #[test]

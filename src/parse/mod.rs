@@ -141,15 +141,15 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
-    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| syntax_error(&e.into(), sql))?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| lexing::unread(e, sql))?;
+    place::number(&mut tokens, sql);
+    let tokens = lexing::read(tokens, sql)?;
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
     if words > TOKENS_MAX {
         return Err(
             Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!("At most {TOKENS_MAX} words and signs are read."))
         );
     }
-    place::number(&mut tokens, sql);
-    lexing::check(&tokens, sql)?;
     chain::check(&tokens)?;
     let pieces = session::pieces(tokens);
     if pieces.len() > STATEMENTS_MAX {

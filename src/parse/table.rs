@@ -10,7 +10,7 @@ fn keyword(token: &Token) -> Keyword {
     }
 }
 
-/// TABLE is a reserved word: in a query it is this command, or stands after INTO.
+/// TABLE is a reserved word: in a query it is this command, stands after INTO, or is a label.
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_query = tokens
         .iter()
@@ -21,19 +21,38 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         return tokens;
     }
     let mut written = Vec::with_capacity(tokens.len());
-    let mut before = Keyword::NoKeyword;
+    let mut before = Token::EOF;
     for TokenWithSpan { token, span } in tokens {
-        let word = keyword(&token);
-        if word == Keyword::TABLE && before != Keyword::INTO {
+        let is_name = before == Token::Period || matches!(keyword(&before), Keyword::INTO | Keyword::AS);
+        if keyword(&token) == Keyword::TABLE && !is_name {
             let space = Token::Whitespace(Whitespace::Space);
             let words = [Token::make_keyword("SELECT"), space.clone(), Token::Mul, space, Token::make_keyword("FROM")];
             written.extend(words.map(|token| TokenWithSpan { token, span }));
         } else {
             if !matches!(token, Token::Whitespace(_)) {
-                before = word;
+                before = token.clone();
             }
             written.push(TokenWithSpan { token, span });
         }
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Statement, parse};
+
+    #[test]
+    fn a_label_is_no_command() {
+        for (sql, wanted) in [
+            ("TABLE t", "SELECT * FROM t"),
+            ("SELECT 1 AS table", "SELECT 1 AS table"),
+            ("SELECT x.table FROM x", "SELECT x.table FROM x"),
+            ("WITH x AS (TABLE t) TABLE x", "WITH x AS (SELECT * FROM t) SELECT * FROM x"),
+        ] {
+            let statements = parse(sql).unwrap();
+            let [Statement::Query(query)] = statements.as_slice() else { panic!("{sql}") };
+            assert_eq!(query.to_sql(), wanted);
+        }
+    }
 }

@@ -6,7 +6,7 @@ mod interval;
 
 pub use format::read as read_by_pattern;
 pub use instant::local as timestamp;
-pub use interval::{interval, reach as interval_reach, text as interval_text};
+pub use interval::{Fields, interval, reach as interval_reach, text as interval_text};
 
 use super::tree::{Expr, Node};
 use crate::catalog::Type;
@@ -15,6 +15,10 @@ use crate::refusal::Refusal;
 
 /// Most digits of a numeric constant.
 const DIGITS_MAX: usize = 60;
+
+/// How a boolean may be spelled, in lower case.
+pub const TRUE: &[&str] = &["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"];
+pub const FALSE: &[&str] = &["f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"];
 
 /// What to write instead of an interval that is not read.
 pub const INTERVAL_HINT: &str = "Write whole numbers of units, such as '1 year 2 months' or '36 hours', within 4000 years.";
@@ -122,14 +126,14 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             Ok(Scalar::Decimal(plain))
         }
         Type::Bool => match text.trim().to_ascii_lowercase().as_str() {
-            "t" | "true" | "y" | "yes" | "on" | "1" => Ok(Scalar::Bool(true)),
-            "f" | "false" | "n" | "no" | "off" | "0" => Ok(Scalar::Bool(false)),
+            word if TRUE.contains(&word) => Ok(Scalar::Bool(true)),
+            word if FALSE.contains(&word) => Ok(Scalar::Bool(false)),
             _ => Err(invalid()),
         },
         Type::Date => instant::date_of(text).map(Scalar::Date).ok_or_else(|| not_iso("date", text)),
         Type::Timestamp => instant::local(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp", text)),
         Type::Timestamptz => instant::in_utc(text).map(Scalar::Timestamp).ok_or_else(|| not_iso("timestamp with time zone", text)),
-        Type::Interval => interval_of(text, None, true),
+        Type::Interval => interval_of(text, Fields::Any, true),
         Type::Time => instant::time_of(text).map(Scalar::Text).ok_or_else(|| not_iso("time", text)),
         Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
         Type::Enum(made) => {
@@ -140,16 +144,16 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
     }
 }
 
-/// An interval, with a trailing field or without, in a session that lets each number have a sign of its own, or not.
+/// An interval, with trailing fields or without, in a session that lets each number have a sign of its own, or not.
 ///
 /// # Errors
 /// 0A000 where it is not read, or where the first sign stands for all numbers: what that means of two numbers of one part is not the same in every version.
-pub fn interval_of(text: &str, field: Option<&str>, signs_each: bool) -> Result<Scalar, Refusal> {
+pub fn interval_of(text: &str, fields: Fields, signs_each: bool) -> Result<Scalar, Refusal> {
     if !signs_each && interval::signs_all(text) {
         return Err(Refusal::unsupported("an interval constant with one sign before several numbers under IntervalStyle sql_standard")
             .hint("Write the sign of each number, or send SET IntervalStyle = 'postgres' first."));
     }
-    interval(text, field).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT))
+    interval(text, fields).ok_or_else(|| Refusal::unsupported("an interval constant written this way").hint(INTERVAL_HINT))
 }
 
 fn not_iso(name: &str, text: &str) -> Refusal {
@@ -288,7 +292,7 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
             }
             Node::Literal(Some(Scalar::Text(text))) => {
                 let signs_each = !is_marked(&expr.data_type, SQL_STANDARD);
-                let value = if *to == Type::Interval { interval_of(&text, None, signs_each)? } else { parse(&text, to)? };
+                let value = if *to == Type::Interval { interval_of(&text, Fields::Any, signs_each)? } else { parse(&text, to)? };
                 Ok(Expr::literal(Some(value), to.clone()))
             }
             Node::Literal(Some(_))

@@ -9,6 +9,7 @@ use super::Resolver;
 use super::cut::Cut;
 use super::expression::{bare_name, construct};
 use super::harmless;
+use super::literal::INTERVAL_HINT;
 use super::query::Environment;
 use super::scope::names_of;
 use crate::refusal::{Refusal, sqlstate};
@@ -35,11 +36,16 @@ impl Resolver<'_> {
         Ok(match expr {
             E::Identifier(_) | E::CompoundIdentifier(_) => expr.clone(),
             E::Value(value) => open_value(value)?,
-            E::TypedString(ast::TypedString { data_type, value: _, uses_odbc_syntax: false }) => {
+            E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => {
                 harmless::check_type(data_type)?;
+                open_value(value)?;
                 expr.clone()
             }
             E::Interval(ast::Interval { value, leading_field, leading_precision, last_field, fractional_seconds_precision }) => {
+                // The name of any other unit is an alias to PostgreSQL.
+                if leading_field.as_ref().is_some_and(|field| !is_interval_field(field)) {
+                    return Err(unsupported_above("this unit behind an interval constant").hint(INTERVAL_HINT));
+                }
                 E::Interval(ast::Interval {
                     value: one(self, value, place)?,
                     leading_field: leading_field.clone(),
@@ -251,6 +257,11 @@ pub(super) fn unsupported_above(what: &str) -> Refusal {
 /// A quoted identifier.
 pub(super) fn quoted(name: &str) -> ast::Ident {
     ast::Ident::with_quote('"', name)
+}
+
+fn is_interval_field(field: &ast::DateTimeField) -> bool {
+    use ast::DateTimeField as D;
+    matches!(field, D::Year | D::Month | D::Day | D::Hour | D::Minute | D::Second)
 }
 
 fn open_value(value: &ast::ValueWithSpan) -> Result<ast::Expr, Refusal> {

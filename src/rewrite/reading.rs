@@ -11,7 +11,7 @@ use super::text::{collated, cut};
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
 use crate::refusal::Refusal;
-use crate::resolve::literal::integer_range;
+use crate::resolve::literal::{FALSE, TRUE, integer_range};
 
 const INTEGER: &str = r"^[ \t\n\r\f\v]*[-+]?[0-9]{1,40}[ \t\n\r\f\v]*$";
 const NUMBER: &str = r"^[ \t\n\r\f\v]*[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?[ \t\n\r\f\v]*$";
@@ -24,8 +24,6 @@ const INSTANT: &str = concat!(
     r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?)?$"
 );
 const UUID: &str = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
-const TRUE: &[&str] = &["t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"];
-const FALSE: &[&str] = &["f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"];
 
 /// The text as a value of `to`.
 pub(super) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {

@@ -12,7 +12,7 @@ use crate::resolve::TEXT_MAX;
 use crate::resolve::catalogue::{Entry, Function, Kind, is_known, overload};
 use crate::resolve::evaluate::folded;
 use crate::resolve::literal::{
-    INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of, is_unknown, read_by_pattern, type_name,
+    Fields, INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of, is_unknown, read_by_pattern, type_name,
 };
 use crate::resolve::scope::names_of;
 use crate::resolve::tree::{Expr, Node};
@@ -200,6 +200,7 @@ impl Expressions<'_> {
 
     /// `INTERVAL '1' DAY`, `INTERVAL '1 day'`.
     pub(super) fn interval(&self, written: &ast::Interval) -> Result<Expr, Refusal> {
+        use ast::DateTimeField as D;
         let ast::Interval { value, leading_field, leading_precision: None, last_field, fractional_seconds_precision: None } = written else {
             return Err(Refusal::unsupported("an interval with a precision"));
         };
@@ -207,14 +208,20 @@ impl Expressions<'_> {
             ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), span: _ }) => text,
             _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
         };
-        let field = match (leading_field, last_field) {
+        let fields = match (leading_field, last_field) {
+            (None, None) => Fields::Any,
+            (Some(D::Year), Some(D::Month)) => Fields::YearToMonth,
             // These pairs cut nothing off what the text says.
-            (None, None) | (Some(ast::DateTimeField::Year), Some(ast::DateTimeField::Month)) => None,
-            (Some(ast::DateTimeField::Day | ast::DateTimeField::Hour), Some(ast::DateTimeField::Second)) => None,
-            (Some(field), None) => Some(field.to_string().to_ascii_lowercase()),
+            (Some(D::Day | D::Hour), Some(D::Second)) => Fields::Any,
+            (Some(D::Year), None) => Fields::One("year"),
+            (Some(D::Month), None) => Fields::One("month"),
+            (Some(D::Day), None) => Fields::One("day"),
+            (Some(D::Hour), None) => Fields::One("hour"),
+            (Some(D::Minute), None) => Fields::One("minute"),
+            (Some(D::Second), None) => Fields::One("second"),
             _ => return Err(Refusal::unsupported("this form of interval").hint(INTERVAL_HINT)),
         };
-        let value = interval_of(text, field.as_deref(), self.constants.signs_each)?;
+        let value = interval_of(text, fields, self.constants.signs_each)?;
         Ok(Expr::literal(Some(value), Type::Interval))
     }
 

@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::{coerce, interval, is_unknown};
+use crate::resolve::literal::{Fields, coerce, interval, is_unknown};
 use crate::resolve::scope::names_of;
 use crate::resolve::tree::{Expr, Node};
 
@@ -136,7 +136,7 @@ impl Expressions<'_> {
                 }
                 _ => return Err(refused()),
             };
-            let unit = Expr::literal(interval(unit, None), Type::Interval);
+            let unit = Expr::literal(interval(unit, Fields::Any), Type::Interval);
             let part = self.call("*", vec![self.resolve(value)?, unit])?;
             sum = Some(match sum {
                 Some(sum) => self.call("+", vec![sum, part])?,

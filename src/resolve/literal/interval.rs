@@ -16,17 +16,29 @@ struct Parts {
     micros: i64,
 }
 
-/// `text` with a trailing field of the syntax `INTERVAL '1' DAY`, which a bare number takes for its unit.
-pub fn interval(text: &str, field: Option<&str>) -> Option<Scalar> {
+/// What stands behind the constant, as in `INTERVAL '1' DAY`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fields {
+    /// Nothing, or what cuts nothing off.
+    Any,
+    YearToMonth,
+    /// The unit of a bare number.
+    One(&'static str),
+}
+
+/// The constant, where PostgreSQL keeps all that its text says: of what is finer than the last of the fields, it cuts off.
+pub fn interval(text: &str, fields: Fields) -> Option<Scalar> {
     let text = text.trim().to_ascii_lowercase();
     if text.is_empty() || text.len() > 200 {
         return None;
     }
     let mut parts = Parts::default();
-    match (field, text.strip_prefix('p')) {
-        (None, Some(iso)) => iso_8601(iso, &mut parts)?,
-        (Some(field), _) => measured(&text, field, &mut parts)?,
-        (None, None) => words(&text, &mut parts)?,
+    match (fields, text.strip_prefix('p')) {
+        (Fields::Any, Some(iso)) => iso_8601(iso, &mut parts)?,
+        (Fields::Any, None) => words(&text, &mut parts)?,
+        (Fields::YearToMonth, _) => years_months(&text, &mut parts)?,
+        (Fields::One(unit), _) if unit != "second" && text.contains('.') => return None,
+        (Fields::One(unit), _) => measured(&text, unit, &mut parts)?,
     }
     parts.scalar()
 }
@@ -74,9 +86,8 @@ fn words(text: &str, parts: &mut Parts) -> Option<()> {
             at += 1;
             continue;
         }
-        if let Some((years, months)) = token.trim_start_matches(['-', '+']).split_once('-') {
-            let sign = if token.starts_with('-') { -1 } else { 1 };
-            parts.add(sign * (digits(years)?.checked_mul(12)?.checked_add(digits(months)?)?), 0, 0)?;
+        if token.trim_start_matches(['-', '+']).contains('-') {
+            years_months(token, parts)?;
             at += 1;
             continue;
         }
@@ -97,6 +108,21 @@ fn words(text: &str, parts: &mut Parts) -> Option<()> {
         *parts = Parts { months: parts.months.checked_neg()?, days: parts.days.checked_neg()?, micros: parts.micros.checked_neg()? };
     }
     found.then_some(())
+}
+
+/// `[-]Y-M`.
+fn years_months(text: &str, parts: &mut Parts) -> Option<()> {
+    let (sign, unsigned) = signed(text);
+    let (years, months) = unsigned.split_once('-')?;
+    let months = digits(months).filter(|months| *months < 12)?;
+    parts.add(sign * digits(years)?.checked_mul(12)?.checked_add(months)?, 0, 0)
+}
+
+fn signed(text: &str) -> (i64, &str) {
+    match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    }
 }
 
 /// Numbers and units, whether or not blanks stand between them.
@@ -152,10 +178,7 @@ fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
 
 /// A number of a unit. Fractions are read where every part is exact: of days and below.
 fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
-    let (sign, unsigned) = match number.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, number.strip_prefix('+').unwrap_or(number)),
-    };
+    let (sign, unsigned) = signed(number);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
     if fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) || (whole.is_empty() && fraction.is_empty()) {
         return None;
@@ -167,7 +190,6 @@ fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
         "century" | "centurie" | "cent" | "c" => Some(1200),
         "decade" | "dec" => Some(120),
         "year" | "yr" | "y" => Some(12),
-        "quarter" | "qtr" => Some(3),
         "month" | "mon" => Some(1),
         _ => None,
     };
@@ -200,10 +222,7 @@ fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
 
 /// `[-]HH:MM[:SS[.ffffff]]`.
 fn clock(text: &str) -> Option<i64> {
-    let (sign, text) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
+    let (sign, text) = signed(text);
     let mut fields = text.split(':');
     let (hours, minutes) = (digits(fields.next()?)?, digits(fields.next()?)?);
     let (seconds, fraction) = match fields.next() {
@@ -250,34 +269,52 @@ mod tests {
     #[test]
     fn intervals_are_read_as_postgresql_reads_them() {
         let parts = |months, days, micros| Some(Scalar::Interval { months, days, micros });
-        for (text, field, wanted) in [
-            ("1 day", None, parts(0, 1, 0)),
-            ("-12 month", None, parts(-12, 0, 0)),
-            ("1 year 2 mons -3 days 04:05:06.5", None, parts(14, -3, 14_706_500_000)),
-            ("1.5 days", None, parts(0, 1, 43_200_000_000)),
-            ("90 minutes", None, parts(0, 0, 5_400_000_000)),
-            ("1h30m", None, parts(0, 0, 5_400_000_000)),
-            ("0.25 seconds", None, parts(0, 0, 250_000)),
-            ("2 weeks ago", None, parts(0, -14, 0)),
-            ("1-2", None, parts(14, 0, 0)),
-            ("3 04:05:06", None, parts(0, 3, 14_706_000_000)),
-            ("P1Y2M3DT4H5M6S", None, parts(14, 3, 14_706_000_000)),
-            ("12", Some("month"), parts(12, 0, 0)),
-            ("-1", Some("day"), parts(0, -1, 0)),
-            ("7", None, parts(0, 0, 7_000_000)),
-            ("1 quarter", None, parts(3, 0, 0)),
-            ("1.5 years", None, parts(18, 0, 0)),
-            ("-2.5 months", None, parts(-2, -15, 0)),
-            ("@ 1 year 2 mons ago", None, parts(-14, 0, 0)),
-            ("1-2 3 4:05:06", None, parts(14, 3, 14_706_000_000)),
-            ("P0001-02-03T04:05:06", None, parts(14, 3, 14_706_000_000)),
-            ("PT36H", None, parts(0, 0, 129_600_000_000)),
-            ("P1W", None, parts(0, 7, 0)),
+        for (text, fields, wanted) in [
+            ("1 day", Fields::Any, parts(0, 1, 0)),
+            ("-12 month", Fields::Any, parts(-12, 0, 0)),
+            ("1 year 2 mons -3 days 04:05:06.5", Fields::Any, parts(14, -3, 14_706_500_000)),
+            ("1.5 days", Fields::Any, parts(0, 1, 43_200_000_000)),
+            ("90 minutes", Fields::Any, parts(0, 0, 5_400_000_000)),
+            ("1h30m", Fields::Any, parts(0, 0, 5_400_000_000)),
+            ("0.25 seconds", Fields::Any, parts(0, 0, 250_000)),
+            ("2 weeks ago", Fields::Any, parts(0, -14, 0)),
+            ("1-2", Fields::Any, parts(14, 0, 0)),
+            ("3 04:05:06", Fields::Any, parts(0, 3, 14_706_000_000)),
+            ("P1Y2M3DT4H5M6S", Fields::Any, parts(14, 3, 14_706_000_000)),
+            ("12", Fields::One("month"), parts(12, 0, 0)),
+            ("-1", Fields::One("day"), parts(0, -1, 0)),
+            ("7", Fields::Any, parts(0, 0, 7_000_000)),
+            ("1.55", Fields::One("second"), parts(0, 0, 1_550_000)),
+            ("-1-2", Fields::YearToMonth, parts(-14, 0, 0)),
+            ("1.5 years", Fields::Any, parts(18, 0, 0)),
+            ("-2.5 months", Fields::Any, parts(-2, -15, 0)),
+            ("@ 1 year 2 mons ago", Fields::Any, parts(-14, 0, 0)),
+            ("1-2 3 4:05:06", Fields::Any, parts(14, 3, 14_706_000_000)),
+            ("P0001-02-03T04:05:06", Fields::Any, parts(14, 3, 14_706_000_000)),
+            ("PT36H", Fields::Any, parts(0, 0, 129_600_000_000)),
+            ("P1W", Fields::Any, parts(0, 7, 0)),
         ] {
-            assert_eq!(interval(text, field), wanted, "{text}");
+            assert_eq!(interval(text, fields), wanted, "{text}");
+        }
+        // PostgreSQL cuts off what is finer than the field, takes a bare number for the last field's, and has no more than 11 months beside years.
+        for (text, fields) in [
+            ("1.9", Fields::One("month")),
+            ("1.5", Fields::One("hour")),
+            ("1.", Fields::One("day")),
+            ("1 day", Fields::One("hour")),
+            ("P1D", Fields::One("hour")),
+            ("2:03", Fields::One("hour")),
+            ("5", Fields::YearToMonth),
+            ("1 year 2 days", Fields::YearToMonth),
+            ("1-12", Fields::YearToMonth),
+            ("1-12", Fields::Any),
+            ("--1-2", Fields::Any),
+            ("1 quarter", Fields::Any),
+        ] {
+            assert_eq!(interval(text, fields), None, "{text} {fields:?}");
         }
         for text in ["", "day", "1 dog", "1 day x", "0.51 months", "1.55 years", "1:2:3:4", "1000000 years", "infinity", "now"] {
-            assert_eq!(interval(text, None), None, "{text}");
+            assert_eq!(interval(text, Fields::Any), None, "{text}");
         }
     }
 

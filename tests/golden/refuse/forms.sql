@@ -119,4 +119,15 @@ SELECT count(*) FROM nls.women WHERE split_part(race, NULL, 1) = 'a';
 SELECT count(*) FROM nls.women WHERE replace(race, 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', '') = 'a';
 SELECT count(*) FROM nls.women WHERE birth_year > 0x1F;
 SELECT count(*) FROM nls.women WHERE birth_year > 1_000;
-SELECT count(*) FROM nls.women WHERE @ birth_year + 1 > 3
+SELECT count(*) FROM nls.women WHERE @ birth_year + 1 > 3;
+SELECT count(*) FROM nls.women WHERE interval '1.9' MONTH > now() - now();
+SELECT count(*) FROM nls.women WHERE interval '1.5' HOUR > now() - now();
+SELECT count(*) FROM nls.women WHERE interval '5' YEAR TO MONTH > now() - now();
+SELECT count(*) FROM nls.women WHERE interval '1' WEEK > now() - now();
+SELECT count(*) FROM nls.women WHERE interval '2:03' MINUTE TO SECOND > now() - now();
+SELECT count(*) FROM nls.women WHERE interval '1.55' SECOND(1) > now() - now();
+SELECT count(*) FROM nls.women WHERE '1.55 s'::interval(1) > now() - now();
+SELECT count(*) FROM nls.women WHERE time(1) '10:00:00.55' > '10:00';
+SELECT count(*) FROM nls.women WHERE timestamp(0) '2020-01-01 00:00:00.6' > now();
+SELECT count(*) FROM nls.women WHERE timestamptz(0) '2020-01-01 00:00:00.6+00' > now();
+SELECT count(*) FROM nls.women WHERE timestamp(0) with time zone '2020-01-01 00:00:00.6+00' > now()

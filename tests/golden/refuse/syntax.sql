@@ -49,4 +49,33 @@ SELECT count(*) FROM ONLY nls.women;
 
 WITH "only" AS (SELECT 5 AS x) SELECT count(*) FROM only women;
 
-SELECT 1 isnull +when +when UNION ALL SELECT (((1, 1) < (2, 2), 1) < (true, 1)) BETWEEN false AND true
+SELECT 1 isnull +when +when UNION ALL SELECT (((1, 1) < (2, 2), 1) < (true, 1)) BETWEEN false AND true;
+
+SELECT 1.5a, count(*) FROM nls.women;
+
+SELECT count(*) FROM nls.women WHERE birth_year > 0x1F;
+
+SELECT U&"r\0061ce", count(*) FROM nls.women GROUP BY 1;
+
+SELECT count(*) FROM nls.women WHERE race = U&'d!0061' UESCAPE '!';
+
+SELECT count(*) FROM nls.women WHERE race = N'a';
+
+SELECT b"x", count(*) FROM nls.women GROUP BY 1;
+
+SELECT industry, date U&'2000-01-01' FROM nls.industries;
+
+SELECT E'\303\251', count(*) FROM nls.women;
+
+SELECT count(*) FROM nls.women WHERE race = E'\u+041';
+
+SELECT count(*) FROM nls.women WHERE race NOT NULL;
+
+SELECT count(*) FROM nls.women WHERE race = 'a' /*
+*/ 'b';
+
+SELECT interval(1) '1.55 s';
+
+SELECT count(*) FROM nls.women WHERE interval second(1) '1.55' > now() - now();
+
+SELECT industry, interval '1' week FROM nls.industries
