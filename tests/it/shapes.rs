@@ -43,6 +43,7 @@ SELECT n.industry, count(i.year) FROM nls.industries n LEFT JOIN nls.interviews 
 SELECT n.industry, n.industry_code % 3, i.south, count(*), grouping(n.industry) FROM nls.interviews i JOIN nls.industries n USING (industry_code) GROUP BY ROLLUP ((n.industry, n.industry_code % 3), i.south)
 SELECT DISTINCT 5, race FROM nls.women
 SELECT DISTINCT 2 AS race, race AS r, 1.5 FROM nls.women
+SELECT round(avg(s), 4), count(*) FROM (SELECT woman_id, year, sum(count(*)) OVER (PARTITION BY woman_id) AS s FROM nls.interviews GROUP BY woman_id, year) d
 ";
 
 #[tokio::test(flavor = "multi_thread")]
