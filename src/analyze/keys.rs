@@ -87,7 +87,7 @@ impl Keys<'_> {
         !matches!(expr.data_type, Type::Text | Type::Varchar(_)) || inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id))
     }
 
-    fn is_deterministic(&self, id: ColumnId) -> bool {
+    pub(super) fn is_deterministic(&self, id: ColumnId) -> bool {
         match self.columns[id.0 as usize].origin {
             Some((table, position)) => self.policy.tables[table.0].columns[position].deterministic_collation,
             None => true,

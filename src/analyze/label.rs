@@ -306,6 +306,11 @@ impl Labels<'_> {
 
     fn join(&mut self, kind: JoinKind, left: Relation, right: Relation, on: Option<Expr>, above: &[Expr]) -> Result<(Relation, Label), Refusal> {
         let on_conjuncts: Vec<Expr> = on.iter().flat_map(|e| e.conjuncts().into_iter().cloned()).collect();
+        // Of FROM's own joins ON is WHERE, or is refused before: this one ties a scalar subquery.
+        if on_conjuncts.iter().any(|c| !c.relations().is_empty()) {
+            return Err(Refusal::unsupported("a scalar subquery with a subquery inside it that refers to a query around both")
+                .hint("Write the inner one beside it, as in CASE WHEN EXISTS (…) THEN (SELECT …) END."));
+        }
         let (inner_conditions, right_above): (Vec<Expr>, &[Expr]) = match kind {
             JoinKind::Inner => (above.iter().chain(&on_conjuncts).cloned().collect(), above),
             // WHERE above an outer join does not hold for the null-extended side's own rows.

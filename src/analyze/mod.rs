@@ -249,7 +249,8 @@ fn analyze_release(
     let always = always_true(&input);
     let inlined: Vec<Expr> = always.iter().map(|c| inline(c, &computed)).collect();
 
-    let conditions: Vec<Expr> = always.iter().map(|c| keys::over_rows(c, &computed, &null_extended)).collect();
+    let of_keys = if keeps_public_rows { preserved::conditions(&input) } else { always };
+    let conditions: Vec<Expr> = of_keys.iter().map(|c| keys::over_rows(c, &computed, &null_extended)).collect();
     let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
     let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions, effort };
     let mut keys = Vec::new();
@@ -262,6 +263,9 @@ fn analyze_release(
     }
     let grouped = keys::grouped(&release.sets, keys.len());
     let tuples = ruled.tuples(&mut keys, &input);
+    if keeps_public_rows {
+        preserved::check_groups(&ruled, &keys, &input)?;
+    }
     effort.within()?;
     keys::cells(&grouped, &keys, &tuples, policy.limits.groups)?;
 

@@ -1,7 +1,8 @@
 //! An outer join that keeps every row of a public table, grouped by that table's columns: the same release as the inner join, whose keys are known without the
 //! data, since no aggregate that is let in counts a row without a match.
 
-use super::keys::KeyRule;
+use super::keys::{KeyRule, Keys};
+use super::rows::always_true;
 use crate::policy::{Policy, Protection};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
@@ -49,6 +50,15 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
     Ok(Some(over))
 }
 
+/// What WHERE and the public side itself ask of the public rows: what the private side asks of its own leaves none of them out.
+pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
+    match input {
+        Relation::Filter { input, predicate } => conditions(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
+        Relation::Join { left, .. } => always_true(left),
+        other => always_true(other),
+    }
+}
+
 /// Keys must be the public table's own values, or empty groups would be missing.
 ///
 /// # Errors
@@ -60,6 +70,19 @@ pub(super) fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
             Err(refused("a key of too many values").hint("Group by a column of the public table with at most 1000 values, or use an inner join."))
         }
     }
+}
+
+/// Of the public table's groups those must be shown that have a row which WHERE keeps, and no others.
+///
+/// # Errors
+/// 0A000 where the policy does not tell which these are.
+pub(super) fn check_groups(ruled: &Keys<'_>, keys: &[(Expr, KeyRule)], input: &Relation) -> Result<(), Refusal> {
+    if ruled.are_held(keys, input) {
+        return Ok(());
+    }
+    Err(refused("groups that are not known to have a row")
+        .detail("Which groups there are is told by the policy's lists of the public table's values, as far as conditions on them are computed without the database.")
+        .hint("In WHERE, compare the columns of GROUP BY with constants by =, <>, IN, LIKE or IS NOT NULL, or use an inner join."))
 }
 
 fn refused(what: &str) -> Refusal {

@@ -1,4 +1,4 @@
-//! Keys of one small public table take the combinations that its rows hold, not every combination of their values.
+//! Keys of one small public table take the values and combinations that its rows hold where they meet WHERE, not every combination of their values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -54,18 +54,17 @@ impl Tuples {
 }
 
 impl Keys<'_> {
-    /// The combinations of keys that are listed and read columns of one mention of a public table alone; those keys' lists become what is left in them.
+    /// The combinations of keys that are listed and read columns of one mention of a public table alone; those keys' lists become what is left in them, that of a key by
+    /// itself too.
     pub(super) fn tuples(&self, keys: &mut [(Expr, KeyRule)], input: &Relation) -> Vec<Tuples> {
         let mut found = Vec::new();
         for scan in scans(input) {
-            let table = &self.policy.tables[scan.table.0];
-            let (Some(listing), Protection::Public) = (&table.listing, &table.protection) else { continue };
-            let listed: Vec<ColumnId> = listing.columns.iter().map(|at| scan.columns[*at]).collect();
+            let Some((listed, rows)) = self.public_rows(scan) else { continue };
             let members: Vec<usize> = (0..keys.len()).filter(|at| self.is_listed_by(&keys[*at], &listed)).collect();
-            if members.len() < 2 {
+            if members.is_empty() {
                 continue;
             }
-            let mut rows = listing.rows.clone();
+            let mut rows = rows.to_vec();
             if listed.iter().any(|id| self.null_extended.contains(id)) {
                 rows.push(vec![None; listed.len()]);
             }
@@ -75,9 +74,70 @@ impl Keys<'_> {
             }
             let combined: Option<Vec<_>> = rows.iter().map(|row| self.combination(row, &listed, &members, keys)).collect();
             let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else { continue };
-            found.push(ordered(members, combined, keys));
+            let together = ordered(members, combined, keys);
+            if together.keys.len() > 1 {
+                found.push(together);
+            }
         }
         found
+    }
+
+    fn public_rows(&self, scan: &Scan) -> Option<(Vec<ColumnId>, &[Vec<Option<Scalar>>])> {
+        let table = &self.policy.tables[scan.table.0];
+        match (&table.listing, &table.protection) {
+            (Some(listing), Protection::Public) => Some((listing.columns.iter().map(|at| scan.columns[*at]).collect(), &listing.rows)),
+            _ => None,
+        }
+    }
+
+    /// The keys' lists hold what rows of the public table hold that meet every condition, no more and no less.
+    pub(super) fn are_held(&self, keys: &[(Expr, KeyRule)], input: &Relation) -> bool {
+        let by_rows = |scan: &&Scan| self.public_rows(scan).is_some_and(|(listed, rows)| self.hold(rows, &listed, keys));
+        scans(input).iter().any(by_rows) || self.are_values(keys)
+    }
+
+    /// A key that reads one column of many rows: its values are known, though not whether any is NULL.
+    fn are_values(&self, keys: &[(Expr, KeyRule)]) -> bool {
+        let [key] = keys else { return false };
+        let [id] = over_rows(&key.0, self.computed, self.null_extended).columns()[..] else { return false };
+        let info = &self.columns[id.0 as usize];
+        let Some((table, at)) = info.origin else { return false };
+        let table = &self.policy.tables[table.0];
+        let (Protection::Public, Some(domain)) = (&table.protection, &table.columns[at].domain) else { return false };
+        let null = [vec![None]];
+        let is_null_left_out = !info.nullable || matches!(self.combination(&null[0], &[id], &[], keys), Some(None)) && self.are_told(&null, &[id]);
+        let rows: Vec<Vec<Option<Scalar>>> = domain.iter().map(|value| vec![Some(value.clone())]).collect();
+        is_null_left_out && self.hold(&rows, &[id], keys)
+    }
+
+    fn hold(&self, rows: &[Vec<Option<Scalar>>], listed: &[ColumnId], keys: &[(Expr, KeyRule)]) -> bool {
+        let read = self.conditions.iter().copied().chain(keys.iter().map(|(key, _)| key));
+        if !keys.iter().all(|key| self.is_listed_by(key, listed)) || self.effort.spend(rows.len(), read).is_none() || !self.are_told(rows, listed) {
+            return false;
+        }
+        let members: Vec<usize> = (0..keys.len()).collect();
+        let Some(held) = rows.iter().map(|row| self.combination(row, listed, &members, keys)).collect::<Option<Vec<_>>>() else { return false };
+        let held: Vec<Vec<Option<Scalar>>> = held.into_iter().flatten().collect();
+        keys.iter().enumerate().all(|(at, (_, rule))| {
+            let of_rows: HashSet<String> = held.iter().map(|row| spelled(&row[at])).collect();
+            places(rule).into_keys().collect::<HashSet<String>>() == of_rows
+        })
+    }
+
+    /// Whether each row meets the conditions can be told from these columns.
+    fn are_told(&self, rows: &[Vec<Option<Scalar>>], listed: &[ColumnId]) -> bool {
+        self.conditions.iter().all(|c| {
+            let is_met = |row: &Vec<Option<Scalar>>| {
+                let assignment: Vec<(ColumnId, Option<Scalar>)> = listed.iter().copied().zip(row.iter().cloned()).collect();
+                evaluate(c, &assignment).is_ok()
+            };
+            self.is_about(c, listed) && rows.iter().all(is_met)
+        })
+    }
+
+    /// Reads nothing else, nor texts whose collation takes unlike spellings for equal.
+    fn is_about(&self, condition: &Expr, listed: &[ColumnId]) -> bool {
+        condition.relations().is_empty() && condition.columns().iter().all(|id| listed.contains(id) && self.is_deterministic(*id))
     }
 
     fn is_listed_by(&self, (expr, rule): &(Expr, KeyRule), listed: &[ColumnId]) -> bool {
@@ -94,7 +154,7 @@ impl Keys<'_> {
         keys: &[(Expr, KeyRule)],
     ) -> Option<Option<Vec<Option<Scalar>>>> {
         let assignment: Vec<(ColumnId, Option<Scalar>)> = listed.iter().copied().zip(row.iter().cloned()).collect();
-        let own = self.conditions.iter().filter(|c| c.relations().is_empty() && c.columns().iter().all(|id| listed.contains(id)));
+        let own = self.conditions.iter().filter(|c| self.is_about(c, listed));
         let is_met = own.map(|c| evaluate(c, &assignment)).all(|result| match result {
             Ok(holds) => holds == Some(Scalar::Bool(true)),
             Err(NotEvaluable) => true,

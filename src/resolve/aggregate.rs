@@ -14,9 +14,11 @@ use crate::refusal::{Refusal, sqlstate};
 
 /// The aggregate's name, where the call is one over groups (not over a window).
 pub fn aggregate_name(function: &ast::Function) -> Option<String> {
-    if function.over.is_some() {
-        return None;
-    }
+    if function.over.is_some() { None } else { called_name(function) }
+}
+
+/// The aggregate's name, over groups or over a window.
+pub(super) fn called_name(function: &ast::Function) -> Option<String> {
     let names = names_of(&function.name).ok()?;
     let name = match names.as_slice() {
         [name] => name,
@@ -62,8 +64,8 @@ pub fn contains_aggregate(expr: &ast::Expr) -> bool {
 /// # Errors
 /// 42803 for nested aggregates, 42883 for argument types that PostgreSQL has no such aggregate for, 0A000 for forms without a known sound answer.
 pub fn aggregate(function: &ast::Function, expressions: &Expressions<'_>) -> Result<Aggregate, Refusal> {
-    let ast::Function { name: _, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over: _ } = function;
-    let name = aggregate_name(function).ok_or_else(|| Refusal::unsupported("this aggregate"))?;
+    let ast::Function { name: _, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment, over } = function;
+    let name = called_name(function).ok_or_else(|| Refusal::unsupported("this aggregate"))?;
     let this_form = || Refusal::unsupported(format!("this form of {name}()"));
     let ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment, args, clauses }) = args else {
         return Err(this_form());
@@ -78,7 +80,7 @@ pub fn aggregate(function: &ast::Function, expressions: &Expressions<'_>) -> Res
         Some(expr) => Some(expressions.condition(expr, "FILTER")?),
         None => None,
     };
-    let call = Call { name: &name, arguments: args, ordering: within_group, expressions };
+    let call = Call { name: &name, arguments: args, ordering: within_group, is_over: over.is_some(), expressions };
     let distinct = matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
     let (operation, data_type) = if distinct { call.distinct()? } else { call.plain()? };
     Ok(Aggregate { operation, filter, data_type })
@@ -90,6 +92,8 @@ struct Call<'c> {
     arguments: &'c [ast::FunctionArg],
     /// WITHIN GROUP (ORDER BY …).
     ordering: &'c [ast::OrderByExpr],
+    /// Of a window over groups, whose aggregates it may read.
+    is_over: bool,
     expressions: &'c Expressions<'c>,
 }
 
@@ -246,7 +250,7 @@ impl Call<'_> {
     }
 
     fn value(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
-        if contains_aggregate(expr) {
+        if !self.is_over && contains_aggregate(expr) {
             return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate function calls cannot be nested"));
         }
         self.expressions.value(expr)

@@ -193,7 +193,8 @@ impl Resolver<'_> {
 
     /// GROUP BY: ordinals, output names and expressions, and which of them each grouping set has; or the items of SELECT DISTINCT.
     pub(super) fn keys(&self, select: &ast::Select, scope: &Scope, given: &Given) -> Result<(Vec<Key>, Sets), Refusal> {
-        let sets = if is_distinct_rows(select) {
+        let is_distinct = is_distinct_rows(select);
+        let sets = if is_distinct {
             let shown = |i| item_expr(i).ok_or_else(|| Refusal::denied(ROWS));
             vec![select.projection.iter().map(shown).collect::<Result<_, _>>()?]
         } else {
@@ -204,7 +205,8 @@ impl Resolver<'_> {
         for set in sets {
             let mut own = Vec::new();
             for expr in set {
-                let expr = group_expression(expr, select, scope)?;
+                // An item is no position, and no other item's name.
+                let expr = if is_distinct { expr } else { group_expression(expr, select, scope)? };
                 if contains_aggregate(expr) {
                     return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
                 }

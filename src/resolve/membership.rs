@@ -1,5 +1,7 @@
 //! IN, EXISTS and their negations over rows of subqueries: some row meets a condition that also reads the row around.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast;
 
 use super::Resolver;
@@ -7,6 +9,7 @@ use super::catalogue::Function;
 use super::expression::compare;
 use super::middle::Subqueries;
 use super::query::{Environment, is_aggregated};
+use super::scope::position;
 use super::step::computing;
 use super::subquery::{Given, Place, plain_select, unnested};
 use super::tree::{Expr, Node, Relation};
@@ -82,7 +85,7 @@ impl Resolver<'_> {
                 Found { relation: inner.relation, conditions: inner.across, items }
             }
             Some(select) => self.groups_found(query, select, place)?,
-            None => self.rows_found(query, place.environment)?,
+            None => self.rows_found(query, place.environment).map_err(|refusal| alone(refusal, query, place))?,
         };
         if !subjects.is_empty() && items.len() != subjects.len() {
             let than = if items.len() > subjects.len() { "many" } else { "few" };
@@ -156,6 +159,35 @@ impl Resolver<'_> {
         });
         info.nullable && !leads
     }
+}
+
+/// What stood alone and knew no such name, where a query around knows it.
+fn alone(refusal: Refusal, query: &ast::Query, place: Place<'_>) -> Refusal {
+    struct Search<'p> {
+        place: Place<'p>,
+        at: u32,
+    }
+    impl ast::Visitor for Search<'_> {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+            let is_around = |parts: &[ast::Ident]| {
+                let is_it = parts.first().and_then(|part| position(part.span)) == Some(self.at);
+                is_it && std::iter::once(self.place.scope).chain(self.place.outer).any(|scope| scope.find(parts).is_ok())
+            };
+            match expr {
+                ast::Expr::Identifier(name) if is_around(std::slice::from_ref(name)) => ControlFlow::Break(()),
+                ast::Expr::CompoundIdentifier(parts) if is_around(parts) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let is_unknown = matches!(refusal.sqlstate.as_str(), sqlstate::UNDEFINED_TABLE | sqlstate::UNDEFINED_COLUMN);
+    let Some(at) = refusal.position.filter(|_| is_unknown) else { return refusal };
+    if ast::Visit::visit(query, &mut Search { place, at }).is_continue() {
+        return refusal;
+    }
+    Refusal::unsupported("EXISTS or IN over a UNION, or over rows that are cut, that refers to the row around it")
+        .hint("Write one EXISTS for each SELECT of a UNION, and OR between them; leave out LIMIT.")
 }
 
 pub(super) fn not(expr: Expr) -> Expr {

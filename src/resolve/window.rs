@@ -3,7 +3,7 @@
 use sqlparser::ast;
 
 use super::Resolver;
-use super::aggregate::{aggregate, aggregate_name};
+use super::aggregate::{aggregate, called_name};
 use super::expression::plain_arguments;
 use super::frame::{Over, framed, over, placed_frame};
 use super::operation::Operation;
@@ -54,12 +54,11 @@ impl Resolver<'_> {
             return Err(Refusal::unsupported(format!("this form of {name}()")));
         }
         if !positional {
-            let over_rows = ast::Function { over: None, ..function.clone() };
-            if aggregate_name(&over_rows).is_none() {
+            if called_name(function).is_none() {
                 return Err(Refusal::unsupported(format!("the window function {name}()"))
                     .hint("ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates are answered within one unit's rows."));
             }
-            let found = aggregate(&over_rows, &expressions)?;
+            let found = aggregate(function, &expressions)?;
             check_window_aggregate(&found.operation, &function.args, &name)?;
             let result = found.data_type.clone();
             let exact = exact(found, &name)?;

@@ -53,6 +53,9 @@ SELECT count(*) FROM nls.women WHERE (college_graduate = 1) = race ~ '^w' AND ra
 SELECT count(*) FROM nls.interviews i JOIN (VALUES (3), (3.50), (4)) v(n) ON i.industry_code = n
 SELECT count(*) FROM (SELECT woman_id FROM nls.interviews WHERE year = 1988 UNION SELECT woman_id FROM nls.women WHERE birth_year > 1950) d
 SELECT n.industry, n.industry_code % 3, i.south, count(*), grouping(n.industry) FROM nls.interviews i JOIN nls.industries n USING (industry_code) GROUP BY ROLLUP ((n.industry, n.industry_code % 3), i.south)
+SELECT DISTINCT 5, race FROM nls.women
+SELECT DISTINCT 2 AS race, race AS r, 1.5 FROM nls.women
+SELECT round(avg(s), 4), count(*) FROM (SELECT woman_id, year, sum(count(*)) OVER (PARTITION BY woman_id) AS s FROM nls.interviews GROUP BY woman_id, year) d
 ";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,6 +140,74 @@ async fn keys_of_a_public_table_come_in_its_own_combinations() {
     }
     let sql = "SELECT n.industry, i.south, count(*) FROM nls.interviews i JOIN nls.industries n USING (industry_code) WHERE n.industry_code IN (1, 2) GROUP BY n.industry, n.industry_code, i.south";
     assert_eq!(veil.rows_as(&Veil::asker(), sql).await.unwrap().len(), 2 * 3, "two industries, and south 0, 1 and NULL");
+}
+
+const CODES: &str = "\
+version: 1
+privacy: {unit: person, budget: {epsilon: 1000, delta: 1e-6}, per_query: {epsilon: 1, max_epsilon: 1}}
+roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 900, delta: 1e-7}}]
+tables:
+  public.visits: {unit: person, rows_per_unit: 5, other_columns: visible}
+  public.codes: public
+  public.single: public
+  public.wide: public
+";
+
+/// An outer join that keeps public rows shows a group where a row is left that WHERE keeps, whoever visited.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_of_public_rows_are_those_that_where_keeps() {
+    let fill = async |client: &tokio_postgres::Client| {
+        let schema = "CREATE TABLE visits (id int PRIMARY KEY, person int NOT NULL, code int);
+             CREATE TABLE codes (code int PRIMARY KEY, kind text, sort text, rank int NOT NULL);
+             CREATE TABLE single (code int, note bytea);
+             CREATE TABLE wide (id int PRIMARY KEY, code int NOT NULL, other int);
+             INSERT INTO visits SELECT g, g, 1 + g % 3 FROM generate_series(1, 300) g;
+             INSERT INTO codes VALUES (1, 'Mine', 'a', 1), (2, 'Mill', NULL, 2), (3, 'Farm', 'a', 3), (4, 'Shop', 'b', 4);
+             INSERT INTO single VALUES (1, NULL), (2, NULL);
+             INSERT INTO wide SELECT g, g % 60, g % 59 FROM generate_series(1, 3000) g;";
+        client.batch_execute(schema).await.unwrap();
+    };
+    let veil = Veil::over(fill, CODES, Veil::silent()).await;
+    let visited = |table: &str, visits: &str, rest: &str, key: &str| {
+        format!("SELECT {key}, count(v.person) FROM {table} c LEFT JOIN {visits} v ON v.code = c.code {rest} GROUP BY 1")
+    };
+    for (table, rest, key) in [
+        ("codes", "WHERE c.kind LIKE 'M%'", "c.code"),
+        ("codes", "WHERE c.kind LIKE 'M%' AND c.rank <> 1", "c.code % 2"),
+        ("codes", "WHERE c.rank > 100", "c.code"),
+        ("codes", "", "c.kind"),
+        ("codes", "", "c.sort"),
+        ("codes", "WHERE c.rank = 2", "c.sort"),
+        ("codes", "WHERE c.sort = 'a'", "c.sort"),
+        ("codes", "", "c.rank > 100"),
+        ("codes", "", "CASE WHEN c.rank > 100 THEN 'far' ELSE 'near' END"),
+        ("(SELECT * FROM codes WHERE kind = 'Farm')", "", "c.code"),
+        ("single", "", "c.code"),
+        ("wide", "WHERE c.code IN (1, 2, 99)", "c.code"),
+        ("wide", "WHERE c.other IS NOT NULL", "c.other"),
+    ] {
+        let sql = visited(table, "visits", rest, key);
+        let keys = |row: &str| row.split('|').next().unwrap_or_default().to_owned();
+        let groups = veil.rows_as(&Veil::asker(), &sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
+        let mut ours: Vec<String> = groups.iter().map(|row| keys(row)).collect();
+        ours.sort();
+        let mut theirs = Vec::new();
+        for message in veil.client.simple_query(&sql).await.unwrap() {
+            if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
+                theirs.push(row.get(0).unwrap_or("∅").to_owned());
+            }
+        }
+        theirs.sort();
+        assert_eq!(ours, theirs, "{sql}");
+    }
+    let none = visited("codes", "(SELECT * FROM visits WHERE 1 = 2)", "", "c.code");
+    assert_eq!(veil.rows_as(&Veil::asker(), &none).await.unwrap(), ["1|0", "2|0", "3|0", "4|0"]);
+    for (table, rest, key) in [("codes", "WHERE c.kind < 'M'", "c.code"), ("wide", "", "c.other"), ("wide", "WHERE c.id < 9", "c.code")] {
+        let sql = visited(table, "visits", rest, key);
+        let refused = veil.ask(&sql).await.map(|_| ()).unwrap_err().report();
+        assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused:?}");
+        assert!(refused.message.contains("groups that are not known to have a row"), "{sql}: {refused:?}");
+    }
 }
 
 const LOOSE: &str = "\

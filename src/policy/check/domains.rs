@@ -126,10 +126,10 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// The rows of a public table in its listed columns, where both are few: then keys of it take the combinations that there are.
+    /// The rows of a public table in its listed columns, where both are few: then keys of it take the values and combinations that there are.
     pub async fn listing(&mut self, relation: &catalog::Table, columns: &[Column]) -> Option<Listing> {
         let listed: Vec<usize> = (0..columns.len()).filter(|at| columns[*at].domain.is_some()).collect();
-        if listed.len() < 2 {
+        if listed.is_empty() {
             return None;
         }
         let names: Vec<&str> = listed.iter().map(|at| columns[*at].name.as_str()).collect();

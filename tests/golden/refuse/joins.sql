@@ -5,4 +5,6 @@ SELECT count(*) FROM nls.women a JOIN nls.interviews b ON a.woman_id::text = b.w
 SELECT count(*) FROM nls.women a FULL JOIN nls.interviews b ON a.woman_id = b.woman_id;
 SELECT count(*) FROM nls.industries n LEFT JOIN nls.interviews i USING (industry_code);
 SELECT count(*) FROM nls.women w, LATERAL (SELECT 1) AS t;
-SELECT count(*) FROM nls.women TABLESAMPLE SYSTEM (10)
+SELECT count(*) FROM nls.women TABLESAMPLE SYSTEM (10);
+
+SELECT n.industry_code, count(i.year) FROM nls.industries AS n LEFT JOIN nls.interviews AS i USING (industry_code) WHERE n.industry < 'M' GROUP BY 1

@@ -25,4 +25,12 @@ SELECT count(*) FROM (SELECT woman_id FROM nls.women INTERSECT SELECT woman_id F
 
 SELECT n.industry, count(*) FROM nls.industries AS n LEFT JOIN nls.interviews AS i USING (industry_code) GROUP BY n.industry;
 
-SELECT n.industry, count(i.year) FROM nls.industries AS n LEFT JOIN nls.interviews AS i USING (industry_code) WHERE i.year > 1970 GROUP BY n.industry
+SELECT n.industry, count(i.year) FROM nls.industries AS n LEFT JOIN nls.interviews AS i USING (industry_code) WHERE i.year > 1970 GROUP BY n.industry;
+
+SELECT avg(b) FROM (SELECT v.woman_id, (SELECT w.birth_year FROM nls.women w WHERE w.woman_id = v.woman_id AND EXISTS (SELECT 1 FROM nls.interviews j WHERE j.woman_id = v.woman_id AND j.south = 1)) AS b FROM nls.interviews v) AS d;
+
+SELECT avg((SELECT w.birth_year FROM nls.women w WHERE w.woman_id = v.woman_id AND EXISTS (SELECT 1 FROM nls.interviews j WHERE j.year = v.year AND j.south = 1))) FROM nls.interviews v;
+
+SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM nls.interviews j WHERE j.woman_id = w.woman_id UNION ALL SELECT 1 FROM nls.interviews j WHERE j.year = 1970);
+
+SELECT count(*) FROM nls.women w WHERE EXISTS (SELECT 1 FROM nls.interviews j WHERE j.woman = 1 UNION ALL SELECT 1 FROM nls.women)
