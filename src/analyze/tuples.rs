@@ -112,7 +112,8 @@ impl Keys<'_> {
 
     fn hold(&self, rows: &[Vec<Option<Scalar>>], listed: &[ColumnId], keys: &[(Expr, KeyRule)]) -> bool {
         let read = self.conditions.iter().copied().chain(keys.iter().map(|(key, _)| key));
-        if !keys.iter().all(|key| self.is_listed_by(key, listed)) || self.effort.spend(rows.len(), read).is_none() || !self.are_told(rows, listed) {
+        if !keys.iter().all(|key| self.is_listed_by(key, listed)) || self.effort.spend(2 * rows.len(), read).is_none() || !self.are_told(rows, listed)
+        {
             return false;
         }
         let members: Vec<usize> = (0..keys.len()).collect();

@@ -161,18 +161,19 @@ fn is_continuation(between: &[char]) -> bool {
 }
 
 fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusal> {
-    let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
-    let mut starts = words.map(|token| place(token.span.start)).peekable();
-    while let Some(start) = starts.next() {
+    let is_word = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+    let mut words = tokens.iter().filter(is_word).map(|token| (place(token.span.start), token)).peekable();
+    while let Some((start, token)) = words.next() {
         let mut rest = signs(text, start);
+        check_operator(token, rest.len())?;
         let mut at = start;
         while !rest.is_empty() {
             // After a first operator that was cut, only pluses and minuses are left: each is one.
             let (operator, more) = rest.split_at(if at == start { length(rest) } else { 1 });
             (at, rest) = (at + operator.len(), more);
             // The next of sqlparser's words may begin here, and not inside of the operator. One word of several operators is printed as it is, and read as several.
-            let next = starts.next_if(|next| *next < at || (*next == at && !more.is_empty()));
-            if next.is_some_and(|next| next != at) {
+            let next = words.next_if(|(next, _)| *next < at || (*next == at && !more.is_empty()));
+            if next.is_some_and(|(next, _)| next != at) {
                 let operator: String = operator.iter().collect();
                 return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("operator does not exist: {operator}"))
                     .detail("Signs that stand together are one operator.")
@@ -182,6 +183,20 @@ fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusa
         }
     }
     Ok(())
+}
+
+/// An operator of one of sqlparser's words, of which PostgreSQL reads so many signs. What begins a comment to PostgreSQL and is an operator to sqlparser would be printed
+/// as that comment, with all that we print behind it: whatever stands in a constant there would be read as SQL.
+fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
+    let length = place(token.span.end).saturating_sub(place(token.span.start));
+    let refused = |message: String| Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).at(u32::try_from(token.span.start.column).ok());
+    match &token.token {
+        _ if signs > 0 && length > signs => {
+            Err(refused("a comment right behind an operator is not supported".to_owned()).hint("Put a space before the comment."))
+        }
+        Token::CustomBinaryOperator(operator) => Err(refused(format!("the operator {operator} is not supported"))),
+        _ => Ok(()),
+    }
 }
 
 /// From 0; past the end where it is not known.
@@ -240,8 +255,27 @@ mod tests {
         ] {
             assert_eq!(printed(&format!("SELECT {written}")), format!("SELECT {apart}"), "{written}");
         }
-        // PostgreSQL reads a comment there.
-        assert!(!parse("SELECT 1 >--2\n0").is_ok_and(|all| format!("{all:?}").contains("BinaryOperator::Gt")));
+        // PostgreSQL reads a comment there, and would read what follows it in the next line.
+        for comment in [
+            "1 >--2\n0",
+            "1 >--\n'\n0, 1 --'",
+            "1 >/* '*/ 0 --'",
+            "'a'||--c\n'b'",
+            "1 |/*c*/2",
+            "j ?--c\n'a'",
+            "a <@--c\nb",
+            "1 OPERATOR(>--\n) 2",
+            "~/*c*/1",
+        ] {
+            let refusal = parse(&format!("SELECT {comment}")).unwrap_err();
+            assert_eq!(refusal.message, "a comment right behind an operator is not supported", "{comment}");
+        }
+        for (comment, read) in [("1 = --2\n0", "1 = 0"), ("1=--2\n0", "1 = 0"), ("2*/*c*/3", "2 * 3"), ("1 >= /*c*/0", "1 >= 0")] {
+            assert_eq!(printed(&format!("SELECT {comment}")), format!("SELECT {read}"), "{comment}");
+        }
+        for operator in ["a @@@ b", "a &&& b", "a <<| b <->- 1"] {
+            assert!(parse(&format!("SELECT {operator}")).is_err(), "{operator}");
+        }
         let refusal = parse("SELECT 1,\n  2*>=-x").unwrap_err();
         assert_eq!((refusal.sqlstate.as_str(), refusal.position), ("42883", Some(14)));
     }

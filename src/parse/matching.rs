@@ -5,6 +5,8 @@ use sqlparser::ast::{BinaryOperator, Expr, Value};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
+use super::phrases::ends_a_value;
+
 const OPERATORS: [(Token, &str, BinaryOperator); 8] = [
     (Token::Tilde, "~", BinaryOperator::PGRegexMatch),
     (Token::TildeAsterisk, "~*", BinaryOperator::PGRegexIMatch),
@@ -38,42 +40,6 @@ pub(super) fn hide(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 fn keyword(token: &Token) -> Keyword {
     if let Token::Word(Word { value: _, quote_style: None, keyword }) = token { *keyword } else { Keyword::NoKeyword }
-}
-
-/// A sign ends none but for closing brackets; a word does, but for those that an expression begins after.
-fn ends_a_value(before: &Token) -> bool {
-    use Keyword as K;
-    match before {
-        Token::Word(_) => !matches!(
-            keyword(before),
-            K::SELECT
-                | K::DISTINCT
-                | K::ALL
-                | K::WHERE
-                | K::AND
-                | K::OR
-                | K::NOT
-                | K::CASE
-                | K::WHEN
-                | K::THEN
-                | K::ELSE
-                | K::ON
-                | K::HAVING
-                | K::BY
-                | K::BETWEEN
-                | K::SYMMETRIC
-                | K::LIKE
-                | K::ILIKE
-                | K::TO
-                | K::ESCAPE
-                | K::LIMIT
-                | K::OFFSET
-                | K::FROM
-        ),
-        Token::RParen | Token::RBracket | Token::Placeholder(_) | Token::Number(..) => true,
-        Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::DollarQuotedString(_) | Token::UnicodeStringLiteral(_) => true,
-        _ => false,
-    }
 }
 
 fn named(operator: &BinaryOperator) -> Option<&'static BinaryOperator> {
@@ -124,6 +90,7 @@ mod tests {
             ("a ~ b + 1 IS NULL", "a ~ b + 1 IS NULL"),
             ("a ~ ANY (ARRAY['x'])", "a ~ ANY(ARRAY['x'])"),
             ("NOT a !~~ b", "NOT a !~~ b"),
+            ("a BETWEEN SYMMETRIC 'a' ~ 'x' AND b", "(((a) BETWEEN (('a' ~ 'x')) AND (b)) OR ((a) BETWEEN (b) AND (('a' ~ 'x'))))"),
             ("~ a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'", "~a + ~b, CASE WHEN a ~ 'x' THEN ~1 END ~ 'y'"),
             ("name ~ '1', (a)::text ~ $1 || '2'", "name ~ '1', ((a)::TEXT ~ $1) || '2'"),
         ] {

@@ -85,8 +85,7 @@ impl Query {
     /// survive the round trip could mean something else to PostgreSQL than it means to us.
     pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
         let _ = ast::VisitMut::visit(&mut *query, &mut spelling::Spelling);
-        let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-        parser = parser.try_with_sql(&query.to_string()).map_err(|_| not_reproducible())?;
+        let mut parser = read_again(&query.to_string()).ok_or_else(not_reproducible)?;
         let again = parser.parse_query().map_err(|_| not_reproducible())?;
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
@@ -114,6 +113,14 @@ impl Query {
         let mut bounded = Bounded(String::new(), bytes_max);
         std::fmt::write(&mut bounded, format_args!("{}", self.0)).is_ok().then_some(bounded.0)
     }
+}
+
+/// The parser over a text that we print, where its words are PostgreSQL's.
+fn read_again(sql: &str) -> Option<Parser<'static>> {
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().ok()?;
+    place::number(&mut tokens, sql);
+    let tokens = lexing::read(tokens, sql).ok()?;
+    Some(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens))
 }
 
 fn not_reproducible() -> Refusal {
@@ -168,12 +175,8 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 }
 
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
-    let dialect = PostgreSqlDialect {};
     let excludes = excludes_rows(&tokens);
-    let written = phrases::write_out(table::write_out(tokens))?;
-    // Once more: what is written out may be higher than the word for it.
-    chain::check(&written)?;
-    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(matching::hide(written));
+    let mut parser = parser_of(table::write_out(tokens))?;
     let unread = |error: ParserError| match excludes {
         Some(position) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
         None => syntax_error(&error, sql),
@@ -186,6 +189,14 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     height::check(&*query)?;
     copies::check(&query)?;
     Query::new(query)
+}
+
+/// The parser over a client's words, with those that it does not read written out.
+fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
+    let written = phrases::write_out(tokens)?;
+    // Once more: what is written out may be higher than the word for it.
+    chain::check(&written)?;
+    Ok(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(matching::hide(written)))
 }
 
 /// Where a window frame leaves rows out, in words that sqlparser does not read.

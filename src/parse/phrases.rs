@@ -127,6 +127,7 @@ const BEFORE_A_VALUE: &[Keyword] = &[
     Keyword::CASE,
     Keyword::DISTINCT,
     Keyword::ELSE,
+    Keyword::ESCAPE,
     Keyword::FROM,
     Keyword::HAVING,
     Keyword::ILIKE,
@@ -140,12 +141,13 @@ const BEFORE_A_VALUE: &[Keyword] = &[
     Keyword::SELECT,
     Keyword::SYMMETRIC,
     Keyword::THEN,
+    Keyword::TO,
     Keyword::WHEN,
     Keyword::WHERE,
 ];
 
 /// A name, a constant or a closing bracket: after it, a word is an operator or an alias. ISNULL is reserved, so that it is no alias without AS.
-fn ends_a_value(before: &Token) -> bool {
+pub(super) fn ends_a_value(before: &Token) -> bool {
     match before {
         Token::Word(Word { value: _, quote_style: Some(_), keyword: _ }) => true,
         Token::Word(Word { value: _, quote_style: None, keyword }) => !BEFORE_A_VALUE.contains(keyword),

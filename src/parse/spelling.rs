@@ -88,6 +88,8 @@ fn unmark(expr: &mut ast::Expr) -> Option<()> {
             Some(())
         }
         ast::Expr::BinaryOp { left, op: _, right: _ } => unmark(left),
+        // `matching::show` puts brackets around an operator whose first operand is marked.
+        ast::Expr::Nested(inner) => unmark(inner),
         ast::Expr::Cast { expr, .. } | ast::Expr::Collate { expr, collation: _ } => unmark(expr),
         ast::Expr::AtTimeZone { timestamp, time_zone: _ } => unmark(timestamp),
         ast::Expr::CompoundFieldAccess { root, access_chain: _ } => unmark(root),

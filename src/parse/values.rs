@@ -6,7 +6,7 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use super::{Query, height, parameter_type};
+use super::{Query, copies, height, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +65,7 @@ fn row(columns: Vec<ast::Expr>) -> Result<Query, Refusal> {
     let ast::SetExpr::Values(values) = &mut *query.body else { return Err(empty()) };
     let Some(first) = values.rows.first_mut() else { return Err(empty()) };
     first.content = columns;
+    copies::check(&query)?;
     super::with_room(|| Query::new(query))
 }
 

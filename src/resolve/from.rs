@@ -31,8 +31,10 @@ struct Using {
     conditions: Vec<Expr>,
     /// The one column of each name.
     folded: Vec<Named>,
-    /// Those of them that are neither side's.
+    /// Those of them that are neither side's, by what the preserved side computes.
     computed: Vec<(ColumnId, Expr)>,
+    /// Those of them that are another column in a wider type, and that one.
+    widened: Vec<(ColumnId, ColumnId)>,
 }
 
 impl Resolver<'_> {
@@ -89,15 +91,14 @@ impl Resolver<'_> {
             };
             let constraint = if filtering.is_some() { &ast::JoinConstraint::None } else { constraint };
             scope.require_other_names(&right_scope)?;
-            let using = self.using(&scope, &right_scope, constraint, (kind, swapped))?;
-            scope.join(right_scope, using.folded);
-            let mut conditions = using.conditions;
+            let Using { mut conditions, folded, computed, widened } = self.using(&scope, &right_scope, constraint, (kind, swapped))?;
+            scope.join(right_scope, folded);
+            widened.into_iter().for_each(|(wide, own)| scope.widen(wide, own));
             if let ast::JoinConstraint::On(condition) = constraint {
                 conditions.push(self.expressions(&scope).condition(condition, "JOIN/ON")?);
             }
             let (left, right) = if swapped { (right, relation) } else { (relation, right) };
-            relation = Relation::Join { kind, left: Box::new(left), right: Box::new(right), on: Expr::and(conditions) };
-            relation = computing(relation, using.computed);
+            relation = Relation::Join { kind, left: Box::new(computing(left, computed)), right: Box::new(right), on: Expr::and(conditions) };
             if let Some(condition) = filtering {
                 let is_extended = relation.is_extended();
                 let place = Place { scope: &scope, outer: &[], environment, is_extended };
@@ -110,28 +111,34 @@ impl Resolver<'_> {
         Ok((relation, scope))
     }
 
-    /// What USING or NATURAL says; `swapped` where the right side is the one preserved.
+    /// What USING or NATURAL says; `swapped` where the right side is the one preserved. A bare name is the preserved side's column, of an inner join either's, in the
+    /// type that both are compared in (PostgreSQL's buildMergedJoinVar).
     fn using(&mut self, left: &Scope, right: &Scope, constraint: &ast::JoinConstraint, (kind, swapped): (JoinKind, bool)) -> Result<Using, Refusal> {
         let mut using = Using::default();
         for name in left.folded(constraint, right)? {
             let missing = || Refusal::new(sqlstate::UNDEFINED_COLUMN, format!("column \"{name}\" specified in USING clause does not exist"));
             let (a, b) = (left.bare(&name)?.ok_or_else(missing)?, right.bare(&name)?.ok_or_else(missing)?);
-            let of = |id| self.column_expr(id);
-            using.conditions.push(compare(self.constants, Function::Equal, of(a), of(b), "USING")?);
-            // A bare name is the preserved side's column, in the type that both are compared in; of an inner join either side's.
+            let (own_a, own_b) = (self.column_expr(left.own(a)), self.column_expr(right.own(b)));
+            using.conditions.push(compare(self.constants, Function::Equal, own_a, own_b, "USING")?);
             let (kept, other) = if swapped { (b, a) } else { (a, b) };
-            let data_type = common_type(&of(a).data_type, &of(b).data_type);
-            let fits = |id: ColumnId| data_type.as_ref().is_none_or(|t| is_one_type_but_for_lengths(t, &of(id).data_type));
-            let id = match data_type.as_ref().filter(|_| !fits(kept)) {
-                None => kept,
-                Some(_) if kind == JoinKind::Inner && fits(other) => other,
-                Some(data_type) => {
-                    let value = coerce(of(kept), data_type)?;
-                    let id = self.new_column(made(&name, data_type, true));
-                    using.computed.push((id, value));
-                    id
-                }
+            let [from, of_other] = [kept, other].map(|id| self.column_expr(id).data_type);
+            let to = common_type(&from, &of_other).unwrap_or_else(|| from.clone());
+            let is_relabelled = is_one_type_but_for_lengths(&from, &to);
+            let id = if from == to {
+                kept
+            } else if kind == JoinKind::Inner && of_other == to {
+                other
+            } else if is_relabelled {
+                kept
+            } else {
+                let value = coerce(self.column_expr(kept), &to)?;
+                let id = self.new_column(made(&name, &to, true));
+                using.computed.push((id, value));
+                id
             };
+            if id != kept && (is_relabelled || matches!(to, Type::Int2 | Type::Int4 | Type::Int8)) {
+                using.widened.push((id, if swapped { right } else { left }.own(kept)));
+            }
             using.folded.push(Named { name, id });
         }
         Ok(using)

@@ -186,8 +186,8 @@ fn alone(refusal: Refusal, query: &ast::Query, place: Place<'_>) -> Refusal {
     if ast::Visit::visit(query, &mut Search { place, at }).is_continue() {
         return refusal;
     }
-    Refusal::unsupported("EXISTS or IN over a UNION, or over rows that are cut, that refers to the row around it")
-        .hint("Write one EXISTS for each SELECT of a UNION, and OR between them; leave out LIMIT.")
+    Refusal::unsupported("EXISTS or IN over a UNION that refers to the row around it")
+        .hint("Write one EXISTS for each SELECT of the UNION, and OR between them.")
 }
 
 pub(super) fn not(expr: Expr) -> Expr {

@@ -28,11 +28,13 @@ pub struct Scope {
     items: Vec<Item>,
     /// What a bare name and `*` find, in the order of `*`: of columns that USING or NATURAL folds into one, that one.
     visible: Vec<Named>,
+    /// Of a column that USING widens, the one that was: they are equal, and it may be a unit or a key.
+    widened: Vec<(ColumnId, ColumnId)>,
 }
 
 impl Scope {
     pub fn of(item: Item) -> Self {
-        Self { visible: item.columns.clone(), items: vec![item] }
+        Self { visible: item.columns.clone(), items: vec![item], widened: Vec::new() }
     }
 
     /// # Errors
@@ -52,6 +54,17 @@ impl Scope {
         let rest: Vec<Named> = left.into_iter().chain(right.visible).filter(|c| !is_folded(c)).collect();
         self.visible.extend(rest);
         self.items.extend(right.items);
+        self.widened.extend(right.widened);
+    }
+
+    /// Notes that the first is the second in a wider type.
+    pub fn widen(&mut self, wide: ColumnId, own: ColumnId) {
+        self.widened.push((wide, own));
+    }
+
+    /// The column itself, of one that USING widened.
+    pub fn own(&self, id: ColumnId) -> ColumnId {
+        self.widened.iter().find(|(wide, _)| *wide == id).map_or(id, |(_, own)| *own)
     }
 
     /// The names that a join folds.
@@ -89,9 +102,9 @@ impl Scope {
         self.items.iter().find(|item| item.alias == alias)
     }
 
-    /// Every column, also those that only `alias.name` finds.
+    /// Every column, whether a bare name finds it or `alias.name`, or both.
     pub fn columns(&self) -> impl Iterator<Item = &Named> {
-        self.items.iter().flat_map(|item| &item.columns)
+        self.items.iter().flat_map(|item| &item.columns).chain(&self.visible)
     }
 
     /// The column a bare name means; `None` if there is none.

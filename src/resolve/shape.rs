@@ -140,7 +140,7 @@ impl Shapes<'_, '_> {
                     (Some(a), Some(b)) => common_type(&a, &b).ok_or_else(|| unfollowed("this kind of join"))?,
                     _ => return Err(unfollowed("this kind of join")),
                 };
-                folded.push(made(columns, name, data_type));
+                folded.push(learned(columns, name, data_type));
             }
             scope.join(right, folded);
         }
@@ -247,7 +247,7 @@ impl Known {
     }
 }
 
-fn made(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named {
+fn learned(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named {
     let id = ColumnId(known.len() as u32);
     known.push(ColumnInfo { name: name.clone(), data_type, nullable: true, origin: None });
     Named { name, id }
@@ -259,7 +259,7 @@ fn added(known: &mut Vec<ColumnInfo>, columns: Vec<Column>, alias: Option<&ast::
         None => (own, columns),
         Some(alias) => (name_of(&alias.name)?, renamed(columns, &alias.columns)?),
     };
-    let columns = columns.into_iter().map(|(name, data_type)| made(known, name, data_type)).collect();
+    let columns = columns.into_iter().map(|(name, data_type)| learned(known, name, data_type)).collect();
     Ok(Scope::of(Item { alias, columns }))
 }
 

@@ -1,12 +1,11 @@
 //! PREPARE, EXECUTE and DEALLOCATE.
 
-use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::words::Words;
 use super::{Session, refused};
-use crate::parse::{DEPTH_MAX, Query, Statement, Values, parameter_oid, syntax_error};
+use crate::parse::{Query, Statement, Values, parameter_oid, parser_of, syntax_error};
 use crate::refusal::Refusal;
 
 /// `PREPARE name (types) AS query`.
@@ -40,7 +39,7 @@ pub(super) fn prepare(
     let name = words.identifier()?;
     let types = match words.parenthesized()? {
         Some(tokens) => {
-            let mut parser = parser(tokens);
+            let mut parser = parser_of(tokens)?;
             let types = parser.parse_comma_separated(Parser::parse_data_type).map_err(|e| syntax_error(&e, sql))?;
             parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
             types.iter().map(parameter_oid).collect::<Result<_, _>>()?
@@ -65,7 +64,7 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
     let name = words.identifier()?;
     let values = match words.parenthesized()? {
         Some(tokens) => {
-            let mut parser = parser(tokens);
+            let mut parser = parser_of(tokens)?;
             let values = parser.parse_comma_separated(Parser::parse_expr).map_err(|e| syntax_error(&e, sql))?;
             parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
             values
@@ -79,8 +78,4 @@ pub(super) fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {
     words.keyword("PREPARE");
     let name = if words.keyword("ALL") { None } else { Some(words.identifier()?) };
     Ok(Session::Deallocate { name })
-}
-
-fn parser(tokens: Vec<TokenWithSpan>) -> Parser<'static> {
-    Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens)
 }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
+use super::super::harmless;
 use super::super::naming::column_name;
 use super::super::open::{check_select, plain_alias};
 use super::super::scope::{name_of, names_of};
@@ -239,12 +240,17 @@ fn check_expr(expr: &ast::Expr) -> Result<(), Refusal> {
             check_format(name, args)
         }
         E::Identifier(_) | E::CompoundIdentifier(_) | E::CompoundFieldAccess { .. } | E::Value(_) | E::TypedString(_) | E::Interval(_) => Ok(()),
-        E::Nested(_) | E::Cast { format: None, .. } | E::AtTimeZone { .. } | E::Collate { .. } | E::UnaryOp { .. } | E::BinaryOp { .. } => Ok(()),
+        E::BinaryOp { op, .. } | E::AnyOp { compare_op: op, .. } | E::AllOp { compare_op: op, .. } => match op {
+            // By name, of any schema: its function is one that the server's own catalog offers everybody.
+            ast::BinaryOperator::PGCustomBinaryOperator(_) => Ok(()),
+            op => harmless::check_binary(op),
+        },
+        E::Nested(_) | E::Cast { format: None, .. } | E::AtTimeZone { .. } | E::Collate { .. } | E::UnaryOp { .. } => Ok(()),
         E::IsNull(_) | E::IsNotNull(_) | E::IsTrue(_) | E::IsNotTrue(_) | E::IsFalse(_) | E::IsNotFalse(_) | E::IsUnknown(_) | E::IsNotUnknown(_) => {
             Ok(())
         }
         E::IsDistinctFrom(..) | E::IsNotDistinctFrom(..) | E::Between { .. } | E::InList { .. } | E::InSubquery { .. } => Ok(()),
-        E::Like { any: false, .. } | E::ILike { any: false, .. } | E::SimilarTo { .. } | E::AnyOp { .. } | E::AllOp { .. } => Ok(()),
+        E::Like { any: false, .. } | E::ILike { any: false, .. } | E::SimilarTo { .. } => Ok(()),
         E::Case { .. } | E::Exists { .. } | E::Subquery(_) | E::Tuple(_) | E::Array(_) | E::Wildcard(_) | E::QualifiedWildcard(..) => Ok(()),
         E::Extract { .. } | E::Ceil { .. } | E::Floor { .. } | E::Position { .. } | E::Substring { .. } | E::Trim { .. } | E::Overlay { .. } => {
             Ok(())
