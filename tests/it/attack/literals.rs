@@ -8,6 +8,8 @@ use crate::veil::Veil;
 /// Random constants, and as many names.
 const TRIED: usize = 400;
 
+const EXPRESSIONS: usize = 3000;
+
 /// What a constant may hold that means something else outside of it.
 const PIECES: [&str; 34] = [
     "a",
@@ -155,6 +157,141 @@ fn constant(dice: &mut Dice) -> String {
     }
 }
 
+const OPERANDS: [&str; 16] =
+    ["1", "2.5", "'a'", "'1'", "true", "false", "NULL", "3", "'b' || 'c'", "(2)", "'a'::text", "7::bigint", "E'a'", "$$b$$", "'1'::text", "0.1"];
+
+const BETWEEN: [&str; 54] = [
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "^",
+    "=",
+    "<>",
+    "!=",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "||",
+    "~",
+    "~*",
+    "!~",
+    "!~*",
+    "~~",
+    "~~*",
+    "!~~",
+    "!~~*",
+    "&",
+    "|",
+    "#",
+    "<<",
+    ">>",
+    "LIKE",
+    "ILIKE",
+    "NOT LIKE",
+    "SIMILAR TO",
+    "AND",
+    "OR",
+    "IS DISTINCT FROM",
+    "IS NOT DISTINCT FROM",
+    "IN (1, 3) =",
+    "NOT IN ('a', 'b') AND",
+    "IS NULL =",
+    "ISNULL AND",
+    "NOTNULL OR",
+    "BETWEEN 1 AND",
+    "NOT BETWEEN SYMMETRIC 3 AND",
+    "IS TRUE OR",
+    "IS NOT UNKNOWN =",
+    "::text ||",
+    "::int +",
+    "COLLATE \"C\" ~",
+    "= ANY (ARRAY[1, 3]) =",
+    "^@",
+    "= ALL (ARRAY['a']) OR",
+    ">=-",
+    "<>+",
+    "=-",
+    "||-",
+];
+
+const NUMBERS: [&str; 6] = ["1", "2.5", "3", "(2)", "7::bigint", "0.1"];
+
+const OF_NUMBERS: [&str; 22] = [
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "^",
+    "+",
+    "-",
+    "*",
+    "=-",
+    "<>+",
+    ">=-",
+    "<",
+    "<=",
+    "IN (1, 3) =",
+    "BETWEEN 1 AND",
+    "= 3 AND",
+    "> 2 OR",
+    "IS DISTINCT FROM",
+    "::int +",
+    "ISNULL OR",
+    "NOT BETWEEN SYMMETRIC 3 AND",
+];
+
+const TEXTS: [&str; 6] = ["'a'", "'b'::text", "E'a'", "$$b$$", "('a' || 'c')", "'%'"];
+
+const OF_TEXTS: [&str; 22] = [
+    "||",
+    "||",
+    "||",
+    "~",
+    "!~*",
+    "~~",
+    "!~~*",
+    "LIKE",
+    "NOT ILIKE",
+    "SIMILAR TO",
+    "^@",
+    "=",
+    "<>",
+    "= 'a' AND",
+    "IN ('a', 'b') =",
+    "LIKE 'a' OR",
+    "COLLATE \"C\" ||",
+    "~ 'a' ||",
+    "ISNULL OR",
+    "IS NOT NULL AND",
+    "BETWEEN 'a' AND",
+    "= ANY (ARRAY['a']) AND",
+];
+
+const BEFORE: [&str; 9] = ["", "", "", "", "NOT", "-", "+", "~", "@"];
+
+const BLANKS: [&str; 7] = [" ", " ", " ", "", "/*'*/", "--'\n", "\n"];
+
+/// An expression of a few operands: of numbers, of texts, or of anything.
+fn expression(dice: &mut Dice) -> String {
+    let (operands, operators): (&[&str], &[&str]) = match dice.roll(3) {
+        0 => (&NUMBERS, &OF_NUMBERS),
+        1 => (&TEXTS, &OF_TEXTS),
+        _ => (&OPERANDS, &BETWEEN),
+    };
+    let before: &[&str] = if operands == TEXTS { &[""] } else { &BEFORE };
+    let mut sql = format!("{} {}", dice.pick(before), dice.pick(operands));
+    for _ in 0..1 + dice.roll(3) {
+        for piece in [dice.pick(&BLANKS), dice.pick(operators), dice.pick(&BLANKS), dice.pick(before), " ", dice.pick(operands)] {
+            sql.push_str(piece);
+        }
+    }
+    sql
+}
+
 /// Name and value of the one column of the one row, as PostgreSQL gives them; it is prepared, so that a second statement is an error and not run.
 async fn theirs(veil: &Veil, sql: &str) -> Option<(String, Option<String>)> {
     let row = veil.client.query_one(sql, &[]).await.ok()?;
@@ -208,4 +345,35 @@ async fn constants_names_and_comments_are_read_as_by_postgresql() {
     assert!(wrong.is_empty(), "{} are read otherwise:\n{}", wrong.len(), wrong.join("\n"));
     assert!(compared > TRIED && below > TRIED / 4, "{compared} and {below}");
     assert_eq!(veil.direct("SELECT count(*) FROM nls.women").await, ["4711"]);
+}
+
+/// Which operator binds tighter, where one ends and a comment begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_and_comments_between_them_are_read_as_by_postgresql() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    veil.client.batch_execute("SET default_transaction_read_only = on").await.unwrap();
+    let mut dice = Dice(0x0b5e);
+    let (mut compared, mut below, mut wrong) = (0, 0, Vec::new());
+    for _ in 0..EXPRESSIONS {
+        let expression = expression(&mut dice);
+        let sql = format!("SELECT ({expression}\n)::text AS c");
+        let Some((_, value)) = theirs(&veil, &sql).await else { continue };
+        let ours_is = ours(&veil, &sql).await.map(|(_, value)| value);
+        if ours_is.as_ref().is_some_and(|ours| *ours != value) {
+            wrong.push(format!("{sql}: {ours_is:?}, PostgreSQL {value:?}"));
+        }
+        compared += usize::from(ours_is.is_some());
+        // Of a row's own columns nothing is computed before.
+        let of_rows = expression.replace("3", "(birth_year - birth_year + 3)").replace("'a'", "left(race, 0) || 'a'");
+        let Some(value) = value.filter(|_| of_rows != expression) else { continue };
+        let rows = format!("SELECT count(*)::text FROM nls.women WHERE ({of_rows}\n)::text = '{}'", value.replace('\'', "''"));
+        let (Some((_, ours_is)), Some((_, theirs_is))) = (ours(&veil, &rows).await, theirs(&veil, &rows).await) else { continue };
+        below += 1;
+        if ours_is != theirs_is {
+            wrong.push(format!("{rows}: {ours_is:?}, PostgreSQL {theirs_is:?}"));
+        }
+    }
+    println!("{compared} were answered above the cut, {below} below");
+    assert!(wrong.is_empty(), "{} are read otherwise:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > EXPRESSIONS / 10 && below > EXPRESSIONS / 100, "{compared} and {below}");
 }
