@@ -223,6 +223,16 @@ fn settings_shown() -> String {
     format!("SELECT * FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) IN ({})", list.join(", "))
 }
 
+/// `pg_catalog.~` in OPERATOR(…): the parser takes any words there, and prints them as they are.
+fn is_operator_name(name: &[String]) -> bool {
+    let is_sign = |c: char| "+-*/<>=~!@#%^&|`?".contains(c);
+    match name {
+        [operator] => operator.chars().all(is_sign),
+        [schema, operator] => schema.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && operator.chars().all(is_sign),
+        _ => false,
+    }
+}
+
 fn check_expr(expr: &ast::Expr) -> Result<(), Refusal> {
     use ast::Expr as E;
     match expr {
@@ -241,8 +251,7 @@ fn check_expr(expr: &ast::Expr) -> Result<(), Refusal> {
         }
         E::Identifier(_) | E::CompoundIdentifier(_) | E::CompoundFieldAccess { .. } | E::Value(_) | E::TypedString(_) | E::Interval(_) => Ok(()),
         E::BinaryOp { op, .. } | E::AnyOp { compare_op: op, .. } | E::AllOp { compare_op: op, .. } => match op {
-            // By name, of any schema: its function is one that the server's own catalog offers everybody.
-            ast::BinaryOperator::PGCustomBinaryOperator(_) => Ok(()),
+            ast::BinaryOperator::PGCustomBinaryOperator(name) if is_operator_name(name) => Ok(()),
             op => harmless::check_binary(op),
         },
         E::Nested(_) | E::Cast { format: None, .. } | E::AtTimeZone { .. } | E::Collate { .. } | E::UnaryOp { .. } => Ok(()),
