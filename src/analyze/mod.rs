@@ -2,6 +2,7 @@
 
 mod beside;
 mod bound;
+mod collation;
 mod effort;
 pub mod interval;
 mod keys;
@@ -22,10 +23,13 @@ pub use keys::{KeyRule, grouped};
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use tuples::{Axis, Tuples, axes};
 
+use crate::catalog::Collation;
 use crate::policy::{Policy, Scalar, Wishes};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query, Relation, Release, Spread, TableId};
+use crate::resolve::{
+    ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query, Relation, Release, Spread, TableId, release_alias,
+};
 use interval::Interval;
 use range::Ranges;
 use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables, told_by_unit};
@@ -77,6 +81,8 @@ pub struct AnalyzedRelease {
     /// Columns computed by derived tables.
     pub computed: Vec<(ColumnId, Expr)>,
     pub tables: Vec<TableId>,
+    /// Where some text that is read has another collation than the database's: those of the columns above the cut that something may be ordered by.
+    pub collations: Option<Vec<(String, Collation)>>,
     /// Public rows that stand beside each private one.
     pub beside: Vec<Beside>,
 }
@@ -221,7 +227,27 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
     for release in query.releases() {
         releases.push(analyze_release(release, policy, wishes, &mut columns, &effort)?);
     }
+    let mut tables = releases.iter().flat_map(|release| &release.tables).chain(query.public_tables());
+    if tables.any(|id| policy.tables[id.0].columns.iter().any(|column| column.collation.is_some())) {
+        for (number, release) in releases.iter_mut().enumerate() {
+            collate(release, number, &query, policy, &columns)?;
+        }
+    }
     Ok(Analyzed { query, releases, columns })
+}
+
+/// Derives the collations of a release.
+fn collate(release: &mut AnalyzedRelease, number: usize, query: &Query, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
+    let alias = release_alias(number);
+    let is_only_shown = |name: &str| {
+        let mut queries = query.middles().iter().map(|middle| &*middle.query).chain([query.outer()]);
+        queries.all(|query| collation::is_only_shown(query, &alias, name))
+    };
+    let mut collations = collation::Collations::new(policy, columns);
+    collations.relation(&release.input)?;
+    let shown = collations.shown(&release.keys, &release.aggregates, is_only_shown)?;
+    release.collations = collations.others.then_some(shown);
+    Ok(())
 }
 
 fn analyze_release(
@@ -280,8 +306,7 @@ fn analyze_release(
         aggregates.push(bounds.aggregate(aggregate)?);
     }
     let tables = scanned_tables(&input);
-    let scan = only_scan(&input);
-    let is_keyed = scan.is_some_and(|s| unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty()));
+    let is_keyed = only_scan(&input).is_some_and(|s| unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty()));
     let one_row_per_unit = is_keyed || grouped_by_unit(&input, &lineage);
     let within = |set: &Vec<usize>| {
         let is_key = |id| set.iter().any(|at| keys[*at].0.as_column() == Some(id));
@@ -305,6 +330,7 @@ fn analyze_release(
         one_group_per_unit,
         computed,
         tables,
+        collations: None,
         beside,
     })
 }

@@ -126,6 +126,7 @@ mod tests {
             declared: None,
             not_null: true,
             deterministic_collation: true,
+            collation: None,
             bounds,
             domain: None,
             is_complete: false,

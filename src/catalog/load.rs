@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Row};
 
 use super::checks;
 use super::type_of::{beneath, type_of};
-use super::{Allowed, Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType, fingerprints};
+use super::{Allowed, Catalog, Collation, Column, Definition, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType, fingerprints};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -159,6 +159,7 @@ fn column(row: &Row) -> Result<Column, Error> {
         data_type: type_of(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?),
         not_null: row.try_get(6)?,
         deterministic_collation: row.try_get(7)?,
+        collation: row.try_get::<_, Option<String>>(11)?.zip(row.try_get(12)?).map(|(schema, name)| Collation { schema, name }),
         is_virtual: row.try_get(8)?,
         is_domain: row.try_get(9)?,
         over: None,
@@ -234,9 +235,11 @@ SELECT a.attrelid, a.attnum, a.attname::text, a.atttypid, a.atttypmod, pg_catalo
        a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint o
            WHERE o.conrelid = a.attrelid AND o.contype = 'n' AND NOT o.convalidated AND a.attnum = ANY (o.conkey)),
        COALESCE(k.collisdeterministic, true) AND NOT (t.typcategory = 'S' AND CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END >= 16384),
-       a.attgenerated NOT IN ('', 's'), t.typtype = 'd', COALESCE(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false)
+       a.attgenerated NOT IN ('', 's'), t.typtype = 'd', COALESCE(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false),
+       kn.nspname::text, k.collname::text
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
      JOIN pg_catalog.pg_type t ON t.oid = a.atttypid LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
+     LEFT JOIN pg_catalog.pg_namespace kn ON kn.oid = k.collnamespace AND k.collprovider <> 'd'
 WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 'm')
       AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 ORDER BY a.attrelid, a.attnum"#;

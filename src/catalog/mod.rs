@@ -70,6 +70,13 @@ pub struct Enum {
     pub labels: Vec<String>,
 }
 
+/// A collation that is not the database's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collation {
+    pub schema: String,
+    pub name: String,
+}
+
 /// One column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
@@ -80,6 +87,9 @@ pub struct Column {
     pub not_null: bool,
     /// False for citext-like and non-deterministic collations: two spellings may then be equal.
     pub deterministic_collation: bool,
+    /// `None` for the database's own, and for types without one.
+    #[serde(default)]
+    pub collation: Option<Collation>,
     /// A generated column that is virtual, or any other column whose value is not stored.
     pub is_virtual: bool,
     /// The type is a domain (CREATE DOMAIN) over another type; `data_type` is then `Other`.

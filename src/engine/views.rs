@@ -107,7 +107,8 @@ fn table_row(table: &Table, policy: &Policy) -> Row {
 fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
     let is_public = table.protection == Protection::Public;
     table.columns.iter().enumerate().map(move |(at, column)| {
-        let Column { name, data_type, declared: _, not_null, deterministic_collation, bounds, domain, is_complete: _, extent: _ } = column;
+        let Column { name, data_type, declared: _, not_null, deterministic_collation, collation: _, bounds, domain, is_complete: _, extent: _ } =
+            column;
         let domain = domain.as_ref().map(|values| values.iter().map(sql::scalar_text).collect::<Vec<_>>());
         vec![
             Some(table.schema.clone()),

@@ -169,12 +169,17 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
         names.push(uncertainty.column(at));
     }
     let from = unnested("r", &names, arrays);
-    let keys = groups.iter().map(|name| sql::aliased(sql::column("r", name), name));
+    let collated = |value: ast::Expr, name: &str| match release.collations().iter().find(|(column, _)| column == name) {
+        Some((_, of)) => ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&[&of.schema, &of.name]) },
+        None => value,
+    };
+    let keys = groups.iter().map(|name| sql::aliased(collated(sql::column("r", name), name), name));
     let outputs = release
         .outputs()
         .iter()
         .enumerate()
-        .map(|(at, (output, data_type))| sql::aliased(output::value(release, table.drawn.as_ref(), output, data_type), &aggregate_column(at)));
+        .map(|(at, (output, data_type))| (output::value(release, table.drawn.as_ref(), output, data_type), aggregate_column(at)))
+        .map(|(value, name)| sql::aliased(collated(value, &name), &name));
     let told = release.uncertainties().iter().enumerate().map(|(at, uncertainty)| uncertainty.column(at));
     let uncertainties = told.map(|name| sql::aliased(sql::column("r", &name), &name));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();

@@ -24,7 +24,7 @@ pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 
-use crate::catalog::{ForeignKey, Type, UniqueKey, UserType};
+use crate::catalog::{Collation, ForeignKey, Type, UniqueKey, UserType};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -149,6 +149,8 @@ pub struct Column {
     /// NOT NULL in the catalog.
     pub not_null: bool,
     pub deterministic_collation: bool,
+    /// `None` for the database's own, and for types without one.
+    pub collation: Option<Collation>,
     pub bounds: Option<Bounds>,
     /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in the order they are shown.
     pub domain: Option<Vec<Scalar>>,

@@ -73,8 +73,11 @@ fn table(table: &Table, text: &mut String) {
 }
 
 fn column(column: &Column, text: &mut String) {
-    let Column { name, data_type, declared: _, not_null, deterministic_collation, bounds, domain, is_complete, extent } = column;
+    let Column { name, data_type, declared: _, not_null, deterministic_collation, collation, bounds, domain, is_complete, extent } = column;
     line(text, format_args!("column {name:?} {:?} {not_null} {deterministic_collation}", data_type.to_string()));
+    if let Some(collation) = collation {
+        line(text, format_args!("collation {:?} {:?}", collation.schema, collation.name));
+    }
     if let Some(Bounds { lower, upper }) = bounds {
         line(text, format_args!("bounds {} {}", scalar(lower), scalar(upper)));
     }

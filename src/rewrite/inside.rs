@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{Emitted, internal, is_float, keep_within};
+use super::guard::{Emitted, bound, internal, is_float, scanned};
 use super::sql;
 use super::text::collated;
 use crate::analyze::interval::{Interval, of_type};
@@ -53,7 +53,9 @@ pub(super) fn inside(function: Function, emitted: &[Emitted], arguments: &[Expr]
             return Ok(Some(match result {
                 Type::Text | Type::Varchar(_) => Emitted { sql: collated(value.sql.clone(), "default"), ..value },
                 Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => {
-                    keep_within(value, of_type(result), result)
+                    let limit = of_type(result);
+                    let sql = scanned(&value.sql, (bound(limit.lo, result), bound(limit.hi, result)), result);
+                    Emitted { sql, range: limit, nodes: nodes * 5 + 4, ..value }
                 }
                 _ => Emitted { range: of_type(result), ..value },
             }));

@@ -35,6 +35,8 @@ mod text;
 mod turned;
 mod work;
 
+use std::ops::ControlFlow;
+
 use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
@@ -53,7 +55,7 @@ pub use statement::Statement;
 pub use turned::made_of;
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
-use crate::catalog::Type;
+use crate::catalog::{Collation, Type};
 use crate::mechanism::{Loss, Mechanism};
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
@@ -157,6 +159,8 @@ pub struct ReleasePlan {
     relied_on: Vec<(u32, String, String, String)>,
     description: Vec<String>,
     facts: Facts,
+    /// Columns above the cut that something may be ordered by, of another collation than the database's.
+    collations: Vec<(String, Collation)>,
     /// Nanoseconds that its statements may take for one row.
     work: u64,
     /// Public rows that stand beside each private one: tables, and middle queries.
@@ -277,6 +281,10 @@ impl ReleasePlan {
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
+
+    pub fn collations(&self) -> &[(String, Collation)] {
+        &self.collations
+    }
 }
 
 /// Longest text of all the statements that one plan emits, in bytes.
@@ -379,6 +387,7 @@ fn rewrite_release(
         relied_on,
         description: Vec::new(),
         facts: Facts::default(),
+        collations: release.collations.clone().unwrap_or_default(),
         work: 0,
         beside: Vec::new(),
     };
@@ -415,10 +424,7 @@ fn rewrite_release(
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
-        plan.family = match &plain {
-            Some((coordinates, _)) => family::family(&emission, &plan, coordinates, terms)?,
-            None => None,
-        };
+        plan.family = plain.as_ref().map(|(coordinates, _)| family::family(&emission, &plan, coordinates, terms)).transpose()?.flatten();
     }
     let middle = |id: &ConstantId| analyzed.query().constant(*id).0;
     plan.beside = release.beside.iter().map(|beside| (beside.tables.clone(), beside.constants.iter().map(middle).collect())).collect();
@@ -446,6 +452,7 @@ impl Emission<'_> {
 
     fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<ast::Query, Refusal> {
         let mut statement = self.levels(coordinates, price, bounding).statement(self.flat()?)?;
+        self.keep_collations(&mut statement);
         self.order.number(&mut statement);
         Ok(statement)
     }
@@ -453,8 +460,16 @@ impl Emission<'_> {
     fn part(&mut self, question: &Question) -> Result<ast::Query, Refusal> {
         let ground = ground::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
         let mut statement = question.statement(self.release, ground)?;
+        self.keep_collations(&mut statement);
         self.order.number(&mut statement);
         Ok(statement)
+    }
+
+    /// Where texts have other collations than the database's, PostgreSQL derives each: it was proved that it can.
+    fn keep_collations(&self, statement: &mut ast::Query) {
+        if self.release.collations.is_some() {
+            let ControlFlow::Continue(()) = crate::parse::with_room(|| ast::VisitMut::visit(statement, &mut text::Derived));
+        }
     }
 }
 

@@ -212,6 +212,7 @@ mod tests {
                 declared: None,
                 not_null: false,
                 deterministic_collation: true,
+                collation: None,
                 bounds: Some(Bounds { lower: decimal("0"), upper: decimal(upper) }),
                 domain: None,
                 is_complete: false,

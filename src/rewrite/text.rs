@@ -1,5 +1,7 @@
 //! Functions of text: the subject is cut to a length first, so that nothing grows without bound. The range of a text is that of its length in characters.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::guard::{Emitted, internal};
@@ -23,9 +25,25 @@ pub(super) fn cut(value: Emitted) -> Emitted {
     Emitted { sql: shorter, range: Interval::new(0.0, LENGTH_MAX), tiny: false, nodes: value.nodes + 1 }
 }
 
-/// Under a collation that is not deterministic, a search is an error on the first row that reaches it; by bytes ("C") or by the database's own letters ("default") it is not.
+/// By bytes ("C"), or by the database's own letters ("default"), whatever collation a text has.
 pub(super) fn collated(value: ast::Expr, collation: &str) -> ast::Expr {
     sql::nested(ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&[collation]) })
+}
+
+/// Takes "default" away: what a text has by itself is what it is ordered and searched by.
+pub(super) struct Derived;
+
+impl ast::VisitorMut for Derived {
+    type Break = std::convert::Infallible;
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {
+        if let ast::Expr::Collate { expr: inner, collation } = expr
+            && *collation == sql::name(&["default"])
+        {
+            *expr = (**inner).clone();
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 pub(super) fn bounded(function: Function, emitted: Vec<Emitted>, arguments: &[Expr]) -> Result<Emitted, Refusal> {

@@ -130,11 +130,15 @@ const CALLABLE: &str = "
     UNION
     SELECT t.typname::text FROM pg_catalog.pg_type t JOIN pg_catalog.pg_proc p ON p.oid = t.typinput WHERE p.provolatile <> 'i' AND t.typtype = 'b'";
 
-/// The names of pg_catalog's types, by OID.
-pub async fn builtin(admin: &Client) -> Result<HashMap<u32, String>, tokio_postgres::Error> {
+pub async fn builtin(admin: &Client) -> Result<ddl::Builtin, tokio_postgres::Error> {
     let types =
         "SELECT oid, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid < 16384 AND typnamespace = 'pg_catalog'::regnamespace";
-    admin.query(types, &[]).await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    let collations = "SELECT collname::text FROM pg_catalog.pg_collation WHERE collnamespace = 'pg_catalog'::regnamespace AND collencoding IN (-1,
+        (SELECT encoding FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))";
+    let types =
+        admin.query(types, &[]).await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<Result<_, tokio_postgres::Error>>()?;
+    let collations = admin.query(collations, &[]).await?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    Ok(ddl::Builtin { types, collations })
 }
 
 /// `15.18 (Debian 15.18-0+deb12u1)` → `15.18`.

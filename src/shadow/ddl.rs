@@ -1,8 +1,8 @@
 //! The policy's tables as DDL: names, types, NOT NULL and keys of visible columns; no default, no check, no comment, no row.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::catalog::{Definition, ForeignKey, Type, UserType};
+use crate::catalog::{Collation, Definition, ForeignKey, Type, UserType};
 use crate::policy::{Policy, Protection, Step, Table, VIEW_SCHEMA, VIEWS};
 
 /// A table as the shadow has it.
@@ -26,17 +26,24 @@ pub struct Schema {
     pub warnings: Vec<String>,
 }
 
-/// `builtin` names the types of pg_catalog in the shadow, by OID.
-pub fn schema(policy: &Policy, builtin: &HashMap<u32, String>) -> Schema {
+/// What pg_catalog has in the shadow.
+#[derive(Debug)]
+pub struct Builtin {
+    /// Names by OID.
+    pub types: HashMap<u32, String>,
+    pub collations: HashSet<String>,
+}
+
+pub fn schema(policy: &Policy, builtin: &Builtin) -> Schema {
     let mut schema = Schema::default();
     let names = policy.tables.iter().map(|table| table.schema.as_str()).chain(policy.types.iter().map(|made| made.schema.as_str()));
     schema.schemas = names.map(str::to_owned).collect();
     schema.statements.extend(schema.schemas.iter().map(|name| format!("CREATE SCHEMA IF NOT EXISTS {}", identifier(name))));
     schema.statements.extend(policy.types.iter().map(create_type));
-    let mut builtin = builtin.clone();
-    builtin.extend(policy.types.iter().map(|made| (made.oid, qualified(&made.schema, &made.name))));
+    let mut types = builtin.types.clone();
+    types.extend(policy.types.iter().map(|made| (made.oid, qualified(&made.schema, &made.name))));
     for table in &policy.tables {
-        let (shape, statement) = create_table(table, &builtin, &mut schema.warnings);
+        let (shape, statement) = create_table(table, &types, &builtin.collations, &mut schema.warnings);
         schema.tables.push(shape);
         schema.statements.push(statement);
     }
@@ -72,22 +79,28 @@ fn own() -> Vec<String> {
     std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}")).chain(tables).chain(functions).collect()
 }
 
-fn create_table(table: &Table, names: &HashMap<u32, String>, warnings: &mut Vec<String>) -> (Shape, String) {
+fn create_table(table: &Table, names: &HashMap<u32, String>, collations: &HashSet<String>, warnings: &mut Vec<String>) -> (Shape, String) {
+    let is_public = matches!(table.protection, Protection::Public);
     let mut parts = Vec::new();
     let mut columns = Vec::new();
     for column in &table.columns {
-        match type_name(column.declared.as_ref().unwrap_or(&column.data_type), names) {
+        let name = type_name(column.declared.as_ref().unwrap_or(&column.data_type), names)
+            .map_err(|name| format!("its type {name} is neither built into PostgreSQL nor an enum or a domain"));
+        let collation = match &column.collation {
+            Some(Collation { schema, name }) if schema == "pg_catalog" && collations.contains(name) => {
+                Ok(format!(" COLLATE {}", qualified(schema, name)))
+            }
+            // Rows would be ordered, and values told apart, otherwise than in the database.
+            Some(Collation { schema: _, name }) if is_public => Err(format!("its collation {name} is not built into the shadow's PostgreSQL")),
+            Some(_) | None => Ok(String::new()),
+        };
+        match name.and_then(|name| Ok(name + &collation?)) {
             Ok(name) => {
                 let not_null = if column.not_null { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
                 columns.push(column.name.clone());
             }
-            Err(name) => {
-                let (schema, table, column) = (&table.schema, &table.name, &column.name);
-                warnings.push(format!(
-                    "column {schema}.{table}.{column} is left out: its type {name} is neither built into PostgreSQL nor an enum or a domain"
-                ));
-            }
+            Err(why) => warnings.push(format!("column {}.{}.{} is left out: {why}", table.schema, table.name, column.name)),
         }
     }
     let mut unique_keys = Vec::new();
@@ -97,7 +110,6 @@ fn create_table(table: &Table, names: &HashMap<u32, String>, warnings: &mut Vec<
         unique_keys.push(key.columns.clone());
     }
     let statement = format!("CREATE TABLE {} ({})", qualified(&table.schema, &table.name), parts.join(", "));
-    let is_public = matches!(table.protection, Protection::Public);
     (Shape { schema: table.schema.clone(), name: table.name.clone(), columns, is_public, unique_keys }, statement)
 }
 

@@ -43,7 +43,9 @@ async fn only_enforced_keys_are_keys() {
         assert_eq!(table(&catalog, none).unique_keys, Vec::<UniqueKey>::new(), "{none}");
     }
     assert_eq!(keys(table(&catalog, "collated")), [(vec!["b"], false)]);
-    assert!(!table(&catalog, "collated").columns[0].deterministic_collation);
+    let collated = &table(&catalog, "collated").columns[0];
+    assert!(!collated.deterministic_collation && collated.collation.as_ref().is_some_and(|c| (c.schema.as_str(), c.name.as_str()) == ("s", "loose")));
+    assert_eq!(table(&catalog, "good").columns[2].collation, None, "the database's own");
     assert!(table(&catalog, "parent").inherits && table(&catalog, "child").inherits);
     let (parts, part) = (table(&catalog, "parts"), table(&catalog, "part1"));
     assert!(!parts.inherits && !part.inherits && part.parents == [parts.oid]);

@@ -8,6 +8,7 @@ mod catalogs;
 mod cli;
 mod clients;
 mod coarser;
+mod collations;
 mod corpus;
 mod coverage;
 mod crash;

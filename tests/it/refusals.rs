@@ -20,7 +20,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "other settings or another policy than the golden files': settings, neighbour::named, clients",
+        "other settings or another policy than the golden files': settings, neighbour::named, collations, clients",
         &[
             "GROUP BY a column whose collation takes unlike spellings for equal",
             "GROUP BY a column without declared values under pure accounting",
@@ -28,6 +28,10 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "UNION of rows whose {unit} is told by columns of unlike types",
             "a percentile or mode of a column whose collation takes unlike spellings for equal",
             "a window over a column whose collation takes unlike spellings for equal",
+            "a search in a column whose collation takes unlike spellings for equal",
+            "an expression over texts of several collations",
+            "an order or a pattern of released texts where columns have collations of their own",
+            "ordering released texts by a collation that is not built into PostgreSQL",
             "pgveil.target_error needs {need} for this query, and at most {most} may be spent on one",
             "pgveil.target_error with an aggregate whose error depends on the data",
             "pgveil.target_error with a query that shows group keys alone",

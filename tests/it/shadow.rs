@@ -26,6 +26,7 @@ fn column(name: &str, data_type: Type, not_null: bool) -> Column {
         declared: None,
         not_null,
         deterministic_collation: true,
+        collation: None,
         bounds: None,
         domain: None,
         is_complete: false,

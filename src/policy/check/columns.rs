@@ -71,6 +71,7 @@ fn bare(column: &catalog::Column) -> Column {
         declared: column.over.is_some().then(|| column.data_type.clone()),
         not_null: column.not_null,
         deterministic_collation: column.deterministic_collation,
+        collation: column.collation.clone(),
         bounds: None,
         // An enum's labels are part of the schema.
         domain: match &column.data_type {

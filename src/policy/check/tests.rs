@@ -31,6 +31,7 @@ fn column(name: &str, data_type: Type) -> Column {
         data_type,
         not_null: true,
         deterministic_collation: true,
+        collation: None,
         is_virtual: false,
         is_domain: false,
         over: None,

@@ -95,6 +95,9 @@ async fn long_numerics_are_cut() {
     let world = world().await;
     for (sql, cut) in [
         ("SELECT count(*) FILTER (WHERE ln(nn) > 1) FROM people", "round(\"t0\".\"nn\", 60)"),
+        ("SELECT count(*) FILTER (WHERE na[1] * na[2] > 1) FROM extras", "round((\"t0\".\"na\")[2], 60)"),
+        ("SELECT count(*) FILTER (WHERE dn * 3 > 1) FROM extras", "round(\"t0\".\"dn\", 60)"),
+        ("SELECT count(*) FILTER (WHERE y * y > 1) FROM (SELECT lag(nn) OVER (PARTITION BY id ORDER BY s2) AS y FROM people) q", "round(\"d0\".\"c"),
         ("SELECT count(*) FILTER (WHERE y * y > 1) FROM (SELECT id, max(nn * nn) AS y FROM people GROUP BY id) q", "round(\"d0\".\"c"),
         (
             "SELECT count(*) FILTER (WHERE p.id * q.y > 1) FROM people p LEFT JOIN (SELECT id, nn * nn AS y FROM people) q ON p.id = q.id",

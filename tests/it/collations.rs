@@ -1,0 +1,139 @@
+//! Texts under collations of their own: ordered, searched and told apart as PostgreSQL does, or refused.
+
+use crate::veil::Veil;
+
+const POLICY: &str = "\
+version: 1
+privacy: {unit: person, budget: {epsilon: 100000, delta: 1e-3}, per_query: {epsilon: 1, max_epsilon: 1}}
+roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-4}}]
+tables:
+  public.people: {unit: id, other_columns: visible}
+  public.towns: public
+";
+
+/// English sorts `apple`, `Banana`, `Éclair`, `zoo`; bytes sort `Banana`, `apple`, `zoo`, `Éclair`.
+async fn collated() -> Veil {
+    let fill = async |client: &tokio_postgres::Client| {
+        let schema = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+             CREATE COLLATION numbered (provider = icu, locale = 'und-u-kn');
+             CREATE TABLE people (id int PRIMARY KEY, a text COLLATE \"en-x-icu\", b text COLLATE \"en-x-icu\", c text COLLATE \"C\", d text,
+                 l text COLLATE loose, n varchar COLLATE numbered, ta text[] COLLATE \"en-x-icu\");
+             CREATE TABLE towns (code text COLLATE \"en-x-icu\" PRIMARY KEY, number text COLLATE numbered);
+             INSERT INTO people SELECT g, w, w, w, w, w, 'n' || (9 + g % 3), ARRAY[w, 'q']
+                 FROM (SELECT g, (ARRAY['apple', 'Banana', 'Éclair', 'zoo', 'zoo'])[1 + g % 5] AS w FROM generate_series(1, 6000) g) q;
+             INSERT INTO towns VALUES ('apple', 'n9'), ('Banana', 'n10'), ('Éclair', 'n11');";
+        client.batch_execute(schema).await.unwrap();
+    };
+    Veil::over(fill, POLICY, Veil::silent()).await
+}
+
+/// Every answer is PostgreSQL's.
+async fn alike(veil: &Veil, questions: impl IntoIterator<Item = &str>) {
+    let mut unlike = Vec::new();
+    for sql in questions {
+        let wanted = veil.direct(sql).await;
+        match veil.rows_as(&Veil::asker(), sql).await {
+            Ok(rows) if rows == wanted => {}
+            Ok(rows) => unlike.push(format!("{sql}: {rows:?}, not {wanted:?}")),
+            Err(error) => unlike.push(format!("{sql}: {:?}", error.report())),
+        }
+    }
+    assert!(unlike.is_empty(), "{unlike:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_compared_under_their_own_collation() {
+    let veil = collated().await;
+    let conditions = [
+        "a < 'B'",
+        "a < 'B' OR b = 'nix'",
+        "a < 'B' OR d = 'nix'",
+        "CASE WHEN a < 'B' THEN b ELSE 'k' END = 'apple'",
+        "greatest(a, 'b') = 'b' OR b = 'nix'",
+        "lower(c) = 'éclair' OR d = 'nix'",
+        "lower(a) = 'éclair' OR d = 'nix'",
+        "c ILIKE 'é%'",
+        "a ILIKE 'é%'",
+        "a ~* '^é'",
+        "c ~* '^é'",
+        "c ~ '^[[:alpha:]]+$'",
+        "a ~ '^[[:alpha:]]+$'",
+        "a SIMILAR TO 'É%' OR b < 'B'",
+        "regexp_replace(a, '[[:alpha:]]', '') < 'b'",
+        "replace(d, 'x', 'y') < a",
+        "replace(d, 'zoo', 'Coo') < a",
+        "d < a OR a < d OR a < 'B'",
+        "ta[1] < 'B'",
+        "a = ANY (ta)",
+        "a IN ('apple', 'zoo') AND b <> 'zoo'",
+        "a LIKE 'É%' OR position('oo' IN b) > 0",
+        "l = 'APPLE'",
+        "n < 'n10'",
+        "length(a || c) > 10",
+    ];
+    let questions = conditions.map(|condition| format!("SELECT count(*) FROM people WHERE {condition}"));
+    let steps = [
+        "SELECT count(*) FROM (SELECT id, max(y) AS m FROM (SELECT id, a AS y FROM people UNION ALL SELECT id, 'B' FROM people) u GROUP BY id) g WHERE m = 'B'",
+        "SELECT count(*) FROM (SELECT id, min(a) AS m FROM people GROUP BY id) g WHERE m < 'B'",
+        "SELECT count(*) FROM (SELECT replace(d, 'x', 'y') AS x, a FROM people) q WHERE x < 'B' AND a < 'B' OR x < a",
+        "SELECT count(*) FROM (SELECT id, x, row_number() OVER (PARTITION BY id ORDER BY x) AS r FROM (SELECT id, a AS x FROM people UNION ALL SELECT id, 'B' FROM people) u) w WHERE r = 1 AND x = 'B'",
+    ];
+    alike(&veil, questions.iter().map(String::as_str).chain(steps)).await;
+}
+
+/// Above the cut, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn released_texts_are_ordered_by_their_own_collation() {
+    let veil = collated().await;
+    let questions = [
+        "SELECT a, count(*) FROM people GROUP BY a ORDER BY a",
+        "SELECT a, count(*) FROM people GROUP BY a ORDER BY 1 DESC",
+        "SELECT c, count(*) FROM people GROUP BY c ORDER BY c",
+        "SELECT upper(a) AS w, count(*) FROM people GROUP BY 1 ORDER BY w",
+        "SELECT a, count(*) FROM people GROUP BY a HAVING a < 'C' ORDER BY a",
+        "SELECT max(w), min(w) FROM (SELECT a AS w, count(*) FROM people GROUP BY a) q",
+        "SELECT a, count(*) FROM people GROUP BY a ORDER BY a COLLATE \"C\"",
+        "SELECT n, count(*) FROM people WHERE n <> 'n9' OR id < 500 GROUP BY n ORDER BY count(*), n COLLATE \"C\"",
+        "SELECT code FROM towns ORDER BY code",
+    ];
+    alike(&veil, questions).await;
+    let shown = veil.rows_as(&Veil::asker(), "SELECT n, count(*) FROM people GROUP BY n").await.unwrap();
+    assert_eq!(shown.len(), 3, "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_collation_is_refused() {
+    let veil = collated().await;
+    let mut otherwise = Vec::new();
+    for (sql, message) in [
+        ("SELECT count(*) FROM people WHERE a < c", "texts of several collations"),
+        ("SELECT count(*) FROM people WHERE a = c", "texts of several collations"),
+        ("SELECT count(*) FROM people WHERE a = c || '' OR b < 'B'", "texts of several collations"),
+        ("SELECT count(*) FROM people WHERE lower(coalesce(a, c)) = 'a'", "texts of several collations"),
+        ("SELECT count(*) FROM people WHERE c = ANY (ta)", "texts of several collations"),
+        ("SELECT count(*) FROM (SELECT id, a || c AS w FROM people) q WHERE lower(w) = 'a'", "texts of several collations"),
+        ("SELECT count(*) FROM (SELECT id, a AS y FROM people UNION ALL SELECT id, c FROM people) u WHERE y = 'B'", "texts of several collations"),
+        ("SELECT count(*) FROM people WHERE l LIKE 'a%'", "a search in a column"),
+        ("SELECT count(*) FROM people WHERE l ~ 'a'", "a search in a column"),
+        ("SELECT count(*) FROM people WHERE position('p' IN l) > 0", "a search in a column"),
+        ("SELECT count(*) FROM people WHERE replace(l, 'p', 'q') = 'a'", "a search in a column"),
+        ("SELECT n, count(*) FROM people GROUP BY n ORDER BY n", "ordering released texts"),
+        ("SELECT n, count(*) FROM people GROUP BY n ORDER BY 1", "ordering released texts"),
+        ("SELECT max(n) FROM (SELECT n, count(*) FROM people GROUP BY n) q", "ordering released texts"),
+        (
+            "SELECT count(*) FROM people WHERE d < (SELECT max(a) FROM (SELECT a, count(*) FROM people GROUP BY a) q)",
+            "an order or a pattern of released texts",
+        ),
+    ] {
+        let told = veil.ask(sql).await.err().map(|error| error.report());
+        if !told.as_ref().is_some_and(|told| told.sqlstate == "0A000" && told.message.contains(message) && told.hint.is_some()) {
+            otherwise.push(format!("{sql}: {told:?}"));
+        }
+    }
+    assert!(otherwise.is_empty(), "{otherwise:#?}");
+    let sqlstate = async |sql: &str| veil.ask(sql).await.err().map(|error| error.report().sqlstate);
+    for sql in ["SELECT a || c, count(*) FROM people GROUP BY 1", "SELECT count(DISTINCT a || c) FROM people"] {
+        assert_eq!(sqlstate(sql).await.as_deref(), Some("42P21"), "as PostgreSQL has it: {sql}");
+    }
+    assert_eq!(sqlstate("SELECT number FROM towns").await.as_deref(), Some("42703"), "the shadow has no such collation");
+}
