@@ -79,6 +79,7 @@ fn column(number: usize, text: &str) -> Column {
         data_type: type_of(data_type.trim_end_matches('!')),
         not_null: data_type.ends_with('!'),
         deterministic_collation: true,
+        collation: None,
         is_virtual: false,
         is_domain: false,
         over: None,
