@@ -143,7 +143,7 @@ impl<'a> Collations<'a> {
                 _ => together.with(derived.ordered()?),
             };
         }
-        Ok(together)
+        Ok(if has_collation(&aggregate.data_type) { together } else { Derived::Database })
     }
 
     fn window(&mut self, window: &Window) -> Result<Derived<'a>, Refusal> {
@@ -268,7 +268,7 @@ pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bo
             _ => None,
         })
         .collect();
-    let is_item = |expr: &ast::Expr| match expr {
+    let is_item = |expr: &ast::Expr| match unnested(expr) {
         ast::Expr::Identifier(name) => items.iter().any(|(_, item)| item.value == name.value),
         ast::Expr::Value(value) => items.iter().any(|(at, _)| value.value.to_string() == at.to_string()),
         _ => false,
@@ -278,6 +278,13 @@ pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bo
         ast::OrderByKind::All(_) => true,
     });
     mentions.count == 0 || (mentions.count == items.len() && select.distinct.is_none() && !sorts)
+}
+
+fn unnested(mut expr: &ast::Expr) -> &ast::Expr {
+    while let ast::Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
 }
 
 fn is_mention(expr: &ast::Expr, alias: &str, column: &str) -> bool {

@@ -63,7 +63,7 @@ pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
 ///
 /// # Errors
 /// 0A000 for a key whose values the policy does not list.
-pub(super) fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
+fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
     match rule {
         KeyRule::Domain(_) => Ok(()),
         KeyRule::Threshold => {
@@ -77,6 +77,7 @@ pub(super) fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
 /// # Errors
 /// 0A000 where the policy does not tell which these are.
 pub(super) fn check_groups(ruled: &Keys<'_>, keys: &[(Expr, KeyRule)], input: &Relation) -> Result<(), Refusal> {
+    keys.iter().try_for_each(|(_, rule)| check_rule(rule))?;
     if ruled.are_held(keys, input) {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::keys::{KeyRule, Keys, canonical, over_rows};
-use crate::policy::{Protection, Scalar};
+use crate::policy::{Listing, Protection, Scalar};
 use crate::resolve::evaluate::{NotEvaluable, evaluate};
 use crate::resolve::{ColumnId, Expr, Relation, Scan};
 
@@ -59,12 +59,12 @@ impl Keys<'_> {
     pub(super) fn tuples(&self, keys: &mut [(Expr, KeyRule)], input: &Relation) -> Vec<Tuples> {
         let mut found = Vec::new();
         for scan in scans(input) {
-            let Some((listed, rows)) = self.public_rows(scan) else { continue };
+            let Some((listed, listing)) = self.public_rows(scan) else { continue };
             let members: Vec<usize> = (0..keys.len()).filter(|at| self.is_listed_by(&keys[*at], &listed)).collect();
             if members.is_empty() {
                 continue;
             }
-            let mut rows = rows.to_vec();
+            let mut rows = listing.rows.clone();
             if listed.iter().any(|id| self.null_extended.contains(id)) {
                 rows.push(vec![None; listed.len()]);
             }
@@ -82,17 +82,17 @@ impl Keys<'_> {
         found
     }
 
-    fn public_rows(&self, scan: &Scan) -> Option<(Vec<ColumnId>, &[Vec<Option<Scalar>>])> {
+    fn public_rows(&self, scan: &Scan) -> Option<(Vec<ColumnId>, &Listing)> {
         let table = &self.policy.tables[scan.table.0];
         match (&table.listing, &table.protection) {
-            (Some(listing), Protection::Public) => Some((listing.columns.iter().map(|at| scan.columns[*at]).collect(), &listing.rows)),
+            (Some(listing), Protection::Public) => Some((listing.columns.iter().map(|at| scan.columns[*at]).collect(), listing)),
             _ => None,
         }
     }
 
     /// The keys' lists hold what rows of the public table hold that meet every condition, no more and no less.
     pub(super) fn are_held(&self, keys: &[(Expr, KeyRule)], input: &Relation) -> bool {
-        let by_rows = |scan: &&Scan| self.public_rows(scan).is_some_and(|(listed, rows)| self.hold(rows, &listed, keys));
+        let by_rows = |scan: &&Scan| self.public_rows(scan).is_some_and(|(listed, listing)| self.hold(&listing.rows, &listed, keys));
         scans(input).iter().any(by_rows) || self.are_values(keys)
     }
 

@@ -74,6 +74,7 @@ async fn texts_are_compared_under_their_own_collation() {
     let questions = conditions.map(|condition| format!("SELECT count(*) FROM people WHERE {condition}"));
     let steps = [
         "SELECT count(*) FROM (SELECT id, max(y) AS m FROM (SELECT id, a AS y FROM people UNION ALL SELECT id, 'B' FROM people) u GROUP BY id) g WHERE m = 'B'",
+        "SELECT count(*) FROM (SELECT id, n, count(*) FROM (SELECT id, count(DISTINCT (a, c)) AS n FROM people GROUP BY id) q GROUP BY id, n) g WHERE n = 1",
         "SELECT count(*) FROM (SELECT id, min(a) AS m FROM people GROUP BY id) g WHERE m < 'B'",
         "SELECT count(*) FROM (SELECT replace(d, 'x', 'y') AS x, a FROM people) q WHERE x < 'B' AND a < 'B' OR x < a",
         "SELECT count(*) FROM (SELECT id, x, row_number() OVER (PARTITION BY id ORDER BY x) AS r FROM (SELECT id, a AS x FROM people UNION ALL SELECT id, 'B' FROM people) u) w WHERE r = 1 AND x = 'B'",
@@ -120,6 +121,12 @@ async fn what_has_no_collation_is_refused() {
         ("SELECT n, count(*) FROM people GROUP BY n ORDER BY n", "ordering released texts"),
         ("SELECT n, count(*) FROM people GROUP BY n ORDER BY 1", "ordering released texts"),
         ("SELECT max(n) FROM (SELECT n, count(*) FROM people GROUP BY n) q", "ordering released texts"),
+        ("SELECT n, count(*) FROM people GROUP BY n ORDER BY (1)", "ordering released texts"),
+        ("SELECT b, c, count(*) FROM people GROUP BY b, c HAVING b < c", "released texts of several collations"),
+        (
+            "SELECT count(*) FROM (SELECT a, count(*) FROM people GROUP BY a) q JOIN (SELECT c, count(*) FROM people GROUP BY c) r ON q.a = r.c",
+            "released texts of several collations",
+        ),
         (
             "SELECT count(*) FROM people WHERE d < (SELECT max(a) FROM (SELECT a, count(*) FROM people GROUP BY a) q)",
             "an order or a pattern of released texts",

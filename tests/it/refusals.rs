@@ -31,6 +31,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "a search in a column whose collation takes unlike spellings for equal",
             "an expression over texts of several collations",
             "an order or a pattern of released texts where columns have collations of their own",
+            "ordering or comparing released texts of several collations",
             "ordering released texts by a collation that is not built into PostgreSQL",
             "pgveil.target_error needs {need} for this query, and at most {most} may be spent on one",
             "pgveil.target_error with an aggregate whose error depends on the data",
