@@ -281,6 +281,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_printed_has_no_operator_that_was_not_written() {
+        // The mark of SYMMETRIC is an operator to the parser, and stays where an operand cannot be written twice; `!!#` would be one to PostgreSQL.
+        let refusal = parse("SELECT (a BETWEEN SYMMETRIC 1 AND 2)::int BETWEEN SYMMETRIC #1 AND 2").unwrap_err();
+        assert_eq!(refusal.sqlstate, "0A000", "{refusal}");
+    }
+
+    #[test]
     fn numbers_end_where_postgresqls_end() {
         for junk in ["1.5a", "1a", "1.a", "1e", "1E'x'", "0x1F", "0b1", "0o7", "1L", "1\u{e9}", "1_", "a + 12b", "1e5e"] {
             let refusal = parse(&format!("SELECT {junk}")).unwrap_err();
