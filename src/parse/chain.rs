@@ -170,7 +170,8 @@ pub(super) fn surely_ends_a_value(before: &Token) -> bool {
     }
 }
 
-fn keyword(token: &Token) -> Keyword {
+/// No quoted name is one.
+pub(super) fn keyword(token: &Token) -> Keyword {
     if let Token::Word(Word { value: _, quote_style: _, keyword }) = token { *keyword } else { Keyword::NoKeyword }
 }
 

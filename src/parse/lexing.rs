@@ -8,7 +8,7 @@ use super::syntax_error;
 use crate::refusal::{Refusal, sqlstate};
 
 /// What operators are made of, in PostgreSQL's lexer (scan.l).
-const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
+pub const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
 /// With one of these in it an operator may end in a plus or minus.
 const OTHER_SIGNS: &str = "~!@#^&|`?%";
 

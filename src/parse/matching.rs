@@ -3,8 +3,9 @@
 
 use sqlparser::ast::{BinaryOperator, Expr, Value};
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::chain::keyword;
 use super::phrases::ends_a_value;
 
 const OPERATORS: [(Token, &str, BinaryOperator); 8] = [
@@ -36,10 +37,6 @@ pub(super) fn hide(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens[at].token = Token::CustomBinaryOperator(name.to_owned());
     }
     tokens
-}
-
-fn keyword(token: &Token) -> Keyword {
-    if let Token::Word(Word { value: _, quote_style: None, keyword }) = token { *keyword } else { Keyword::NoKeyword }
 }
 
 fn named(operator: &BinaryOperator) -> Option<&'static BinaryOperator> {

@@ -27,6 +27,7 @@ pub use bind::{Bound, parameter_oid, parameter_type};
 pub use chain::{STACK_BYTES, with_room};
 pub use configure::{Configure, Given};
 pub use copies::is_constant;
+pub use lexing::SIGNS;
 pub use session::{Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope, Session, Style};
 pub use values::Values;
 

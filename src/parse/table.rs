@@ -1,14 +1,9 @@
 //! `TABLE name` is `SELECT * FROM name`: written out before it is parsed, since the parser loses what follows the name.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-fn keyword(token: &Token) -> Keyword {
-    match token {
-        Token::Word(Word { value: _, quote_style: None, keyword }) => *keyword,
-        _ => Keyword::NoKeyword,
-    }
-}
+use super::chain::keyword;
 
 /// TABLE is a reserved word: in a query it is this command, stands after INTO, or is a label.
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

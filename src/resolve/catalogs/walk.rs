@@ -11,7 +11,7 @@ use super::super::scope::{name_of, names_of};
 use super::fold::{EXPRESSIONS_ONLY, fold, literal};
 use super::survey::{SCHEMAS, is_catalog_relation};
 use super::{Facts, names};
-use crate::parse::{Statement, parse};
+use crate::parse::{SIGNS, Statement, parse};
 use crate::refusal::{Refusal, sqlstate};
 
 pub(super) struct Walk<'a> {
@@ -225,7 +225,7 @@ fn settings_shown() -> String {
 
 /// `pg_catalog.~` in OPERATOR(…): the parser takes any words there, and prints them as they are.
 fn is_operator_name(name: &[String]) -> bool {
-    let is_sign = |c: char| "+-*/<>=~!@#%^&|`?".contains(c);
+    let is_sign = |c: char| SIGNS.contains(c);
     match name {
         [operator] => operator.chars().all(is_sign),
         [schema, operator] => schema.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && operator.chars().all(is_sign),
