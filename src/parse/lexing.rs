@@ -63,6 +63,8 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
         }
         // sqlparser reads `1L`, and `0x1F` as a constant of bits.
         Token::Number(_, is_long) if *is_long || next.is_some_and(starts_name) => junk(),
+        // A name and an alias to PostgreSQL.
+        Token::DoubleQuotedByteStringLiteral(_) => refused("a space is wanted between a name and a quoted name"),
         Token::HexStringLiteral(_) if text.get(start) == Some(&'0') => junk(),
         Token::EscapedStringLiteral(_) if escapes_otherwise(text.get(start..end).unwrap_or_default()) => {
             refused("invalid escape in a string constant")
@@ -229,9 +231,13 @@ mod tests {
 
     /// The one query of a text, as it is printed.
     fn printed(sql: &str) -> String {
-        match parse(sql).unwrap().as_slice() {
+        printed_of(&parse(sql).unwrap())
+    }
+
+    fn printed_of(statements: &[crate::parse::Statement]) -> String {
+        match statements {
             [crate::parse::Statement::Query(query)] => query.to_sql(),
-            other => panic!("{sql}: {other:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -285,6 +291,8 @@ mod tests {
         // The mark of SYMMETRIC is an operator to the parser, and stays where an operand cannot be written twice; `!!#` would be one to PostgreSQL.
         let refusal = parse("SELECT (a BETWEEN SYMMETRIC 1 AND 2)::int BETWEEN SYMMETRIC #1 AND 2").unwrap_err();
         assert_eq!(refusal.sqlstate, "0A000", "{refusal}");
+        assert!(parse("SELECT ~ a ~ b\"x\" ~ b\"y\"!").is_err());
+        assert!(parse("SELECT a ~ DATE ~ c !").map_or(true, |read| parse(&printed_of(&read)).is_ok()));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `~`, `~~` and their kin bind as PostgreSQL's other operators do, `||` among them: tighter than comparisons, IN, LIKE and BETWEEN. The parser binds them as
 //! comparisons; as operators that it does not know, it binds them right.
 
-use sqlparser::ast::{BinaryOperator, Expr, Value};
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{BinaryOperator, Expr, Value, VisitorMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -60,6 +62,18 @@ pub(super) fn show(expr: &mut Expr) {
             [expr, pattern].into_iter().for_each(|operand| bracket(operand));
         }
         _ => {}
+    }
+}
+
+/// All of them in what is read again.
+pub(super) struct Shown;
+
+impl VisitorMut for Shown {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        show(expr);
+        ControlFlow::Continue(())
     }
 }
 

@@ -87,7 +87,8 @@ impl Query {
     pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
         let _ = ast::VisitMut::visit(&mut *query, &mut spelling::Spelling);
         let mut parser = read_again(&query.to_string()).ok_or_else(not_reproducible)?;
-        let again = parser.parse_query().map_err(|_| not_reproducible())?;
+        let mut again = parser.parse_query().map_err(|_| not_reproducible())?;
+        let _ = ast::VisitMut::visit(&mut *again, &mut matching::Shown);
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
         }
@@ -120,7 +121,7 @@ impl Query {
 fn read_again(sql: &str) -> Option<Parser<'static>> {
     let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().ok()?;
     place::number(&mut tokens, sql);
-    let tokens = lexing::read(tokens, sql).ok()?;
+    let tokens = matching::hide(lexing::read(tokens, sql).ok()?);
     Some(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens))
 }
 
