@@ -11,7 +11,7 @@ use crate::catalog::{Collation, Type};
 use crate::policy::{Column, Policy};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Ranked, Relation, Window, aggregate_column, key_column};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Ranked, Relation, Window, aggregate_column, key_column, unnested};
 
 /// What a text's collation is.
 #[derive(Debug, Clone, Copy)]
@@ -278,13 +278,6 @@ pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bo
         ast::OrderByKind::All(_) => true,
     });
     mentions.count == 0 || (mentions.count == items.len() && select.distinct.is_none() && !sorts)
-}
-
-fn unnested(mut expr: &ast::Expr) -> &ast::Expr {
-    while let ast::Expr::Nested(inner) = expr {
-        expr = inner;
-    }
-    expr
 }
 
 fn is_mention(expr: &ast::Expr, alias: &str, column: &str) -> bool {

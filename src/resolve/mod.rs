@@ -42,6 +42,7 @@ pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
 pub use query::is_preview;
 pub use ranked::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};
+pub use subquery::unnested;
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
     TableId, aggregate_column, key_column, release_alias, view_alias,

@@ -433,7 +433,7 @@ pub(super) fn plain_select(query: &ast::Query) -> Option<&ast::Select> {
     }
 }
 
-pub(super) fn unnested(expr: &ast::Expr) -> &ast::Expr {
+pub fn unnested(expr: &ast::Expr) -> &ast::Expr {
     match expr {
         ast::Expr::Nested(inner) => unnested(inner),
         other => other,
