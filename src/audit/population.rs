@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::values::{distinct, extreme, listed, ordinary};
 use crate::policy::{Column, Policy, Protection, Table, Unit};
-use crate::shadow::{list, literal, qualified};
+use crate::postgres::{list, literal, qualified};
 
 /// The number of the unit that is there, or is not.
 pub const CANARY: usize = 0;

@@ -5,7 +5,7 @@ use super::values::{extreme, listed};
 use crate::catalog::Type;
 use crate::mechanism::Accounting;
 use crate::policy::{Column, Policy, Protection, Table, Unit};
-use crate::shadow::{identifier, qualified};
+use crate::postgres::{identifier, qualified};
 
 /// Where in an answer the canary shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::execute::Backend;
 use crate::ledger::{self, AccountSpec, Found, Ledger};
 use crate::mechanism::{Cap, Fixed};
 use crate::policy::{self, Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Secret};
-use crate::postgres::{self, Connected, connect};
+use crate::postgres::{self, Connected, Locale, connect};
 use crate::search;
 use crate::shadow::{Mirrored, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
 
@@ -107,7 +107,12 @@ pub async fn engine(
     let ledger = Ledger::open(ledger, owner, &roles).await.map_err(|e| Failure::new(format_args!("{e}")))?;
     let (policy, found) = settled(policy, &ledger).await?;
     let private_server = ServerIdentity::of(&connected.client).await;
-    let options = ShadowOptions { private_server, ..ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone()) };
+    let locale = Locale::of(&connected.client).await.map_err(Failure::new)?;
+    let options = ShadowOptions {
+        private_server,
+        locale: Some(locale),
+        ..ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone())
+    };
     let shadow = Shadow::start(&policy, options).await.map_err(|e| {
         Failure::with_remedy(
             e,

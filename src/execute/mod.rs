@@ -19,6 +19,7 @@ pub use pool::Backend;
 pub use sealed::Sealed;
 
 use crate::ledger::Charge;
+use crate::postgres::qualified;
 use crate::rewrite::{Part, ReleasePlan, Statement};
 
 /// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
@@ -118,9 +119,8 @@ impl Snapshot {
         let mut tables: Vec<&(u32, String, String, String)> = part.releases().flat_map(ReleasePlan::relied_on).collect();
         tables.sort();
         tables.dedup();
-        let lock = |(_, schema, name, _): &&(u32, String, String, String)| {
-            format!("; LOCK TABLE ONLY {}.{} IN ACCESS SHARE MODE", quoted(schema), quoted(name))
-        };
+        let lock =
+            |(_, schema, name, _): &&(u32, String, String, String)| format!("; LOCK TABLE ONLY {} IN ACCESS SHARE MODE", qualified(schema, name));
         let locks: String = tables.iter().map(lock).collect();
         lease.client().batch_execute(&format!("{PINNED}{locks}")).await.map_err(|e| match e.code() {
             // The shorter of lock_timeout and statement_timeout.
@@ -278,10 +278,6 @@ async fn rows(client: &tokio_postgres::Client, statement: &Statement, constants:
         rows.push((0..row.len()).map(|i| row.try_get(i)).collect::<Result<_, _>>()?);
     }
     Ok(rows)
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn backend(error: &tokio_postgres::Error) -> Error {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pglite_oxide::PgliteServer;
 
 use super::directory::Directory;
-use super::{Error, MAINTENANCE, Options, connect};
+use super::{Error, MAINTENANCE, Options, database};
 
 /// How long a drop waits for the engine's thread, which serves its client to the end.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(3);
@@ -36,12 +36,7 @@ impl Embedded {
         let mut config: tokio_postgres::Config = server.database_url().parse()?;
         config.dbname(MAINTENANCE).application_name("pgveil");
         let mut embedded = Self { server: Some(server), directory, config };
-        if let Some(database) = options.database.as_deref().filter(|name| *name != MAINTENANCE) {
-            let connected = connect(&embedded.config).await?;
-            connected.client.batch_execute(&format!("CREATE DATABASE \"{}\"", database.replace('"', "\"\""))).await?;
-            connected.close().await;
-            embedded.config.dbname(database);
-        }
+        database::create(&mut embedded.config, options).await?;
         Ok(embedded)
     }
 

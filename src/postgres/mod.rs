@@ -8,10 +8,13 @@
 mod array;
 mod binaries;
 mod connect;
+mod database;
 mod directory;
 #[cfg(feature = "embedded")]
 mod embedded;
+mod locale;
 mod native;
+mod quote;
 mod shares;
 
 use std::path::PathBuf;
@@ -20,6 +23,8 @@ use std::time::Duration;
 pub use array::array_text;
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
+pub use locale::Locale;
+pub use quote::{identifier, list, literal, qualified};
 pub use shares::Shares;
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
@@ -72,6 +77,8 @@ pub enum Engine {
 pub struct Options {
     /// The database to create; `None`: `postgres`.
     pub database: Option<String>,
+    /// That of the database, where this machine has it; otherwise, and for `None`, the server's own, which is C.
+    pub locale: Option<Locale>,
     /// Further server settings (name, value), for example `("shared_buffers", "64MB")`.
     pub settings: Vec<(String, String)>,
 }

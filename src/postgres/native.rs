@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::directory::{Directory, unprivileged};
-use super::{Error, MAINTENANCE, Options, SUPERUSER, connect};
+use super::{Error, MAINTENANCE, Options, SUPERUSER, connect, database};
 
 /// It takes a second, and much longer where the machine is busy.
 const START_WAIT: Duration = Duration::from_secs(180);
@@ -76,9 +76,7 @@ impl Native {
         config.host_path(directory.path()).port(5432).user(SUPERUSER).dbname(MAINTENANCE).application_name("pgveil");
         let mut native = Self { directory, config };
         native.wait().await?;
-        if let Some(database) = options.database.as_deref().filter(|name| *name != MAINTENANCE) {
-            native.create_database(database).await?;
-        }
+        database::create(&mut native.config, options).await?;
         Ok(native)
     }
 
@@ -115,13 +113,6 @@ impl Native {
             }
             tokio::time::sleep(POLL).await;
         }
-    }
-
-    async fn create_database(&mut self, name: &str) -> Result<(), Error> {
-        let connected = connect(&self.config).await?;
-        connected.client.batch_execute(&format!("CREATE DATABASE \"{}\"", name.replace('"', "\"\""))).await?;
-        self.config.dbname(name);
-        Ok(())
     }
 }
 

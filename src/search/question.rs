@@ -9,6 +9,7 @@ use crate::engine::plan;
 use crate::error::Error;
 use crate::parse::{Statement, parse};
 use crate::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, ROWS_MAX, Scalar, Search, Sought, Step, Table, Unit};
+use crate::postgres::{identifier, qualified};
 use crate::refusal::Refusal;
 use crate::release::ReleasedTable;
 use crate::resolve::Constants;
@@ -146,7 +147,7 @@ fn text(table: &Table, unit: &Unit, column: Option<&Column>, sought: &Sought, ed
     let (values, condition) = match column {
         None => ("count(*) AS highest".to_owned(), String::new()),
         Some(column) => {
-            let value = format!("t0.{}", quoted(&column.name));
+            let value = format!("t0.{}", identifier(&column.name));
             let is_whole = matches!(column.data_type, crate::catalog::Type::Int2 | crate::catalog::Type::Int4 | crate::catalog::Type::Int8);
             let known = if is_whole { format!("{value} IS NOT NULL") } else { format!("{value} >= -{FINITE} AND {value} <= {FINITE}") };
             (format!("min({value}) AS lowest, max({value}) AS highest"), format!(" WHERE {known}"))
@@ -162,19 +163,15 @@ fn text(table: &Table, unit: &Unit, column: Option<&Column>, sought: &Sought, ed
 
 /// The table joined along the path to its unit, as far as that is read, and the column that is the unit there.
 fn rows(table: &Table, unit: &Unit) -> (String, String) {
-    let mut from = format!("{}.{} AS t0", quoted(&table.schema), quoted(&table.name));
+    let mut from = format!("{} AS t0", qualified(&table.schema, &table.name));
     for (at, Step { column, schema, table, referenced }) in unit.path.iter().enumerate() {
         if at + 1 == unit.path.len() && *referenced == unit.column {
-            return (from, format!("t{at}.{}", quoted(column)));
+            return (from, format!("t{at}.{}", identifier(column)));
         }
         let next = at + 1;
-        from += &format!(" JOIN {}.{} AS t{next} ON t{at}.{} = t{next}.{}", quoted(schema), quoted(table), quoted(column), quoted(referenced));
+        from += &format!(" JOIN {} AS t{next} ON t{at}.{} = t{next}.{}", qualified(schema, table), identifier(column), identifier(referenced));
     }
-    (from, format!("t{}.{}", unit.path.len(), quoted(&unit.column)))
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
+    (from, format!("t{}.{}", unit.path.len(), identifier(&unit.column)))
 }
 
 /// The policy of a search: its table and those on the path, of each the columns that are read, and nothing that the owner decides about other questions.

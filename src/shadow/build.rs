@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
 
-use super::ddl::{Shape, identifier, literal, qualified};
+use super::ddl::Shape;
 use super::{ShadowError, ShadowOptions, ShadowSource, ddl, lock};
 use crate::policy::{Policy, VIEW_SCHEMA};
-use crate::postgres;
+use crate::postgres::{self, Locale, identifier, literal, qualified};
 
 /// Replicas that share a shadow build it one at a time.
 const BUILD_LOCK: i64 = 0x7067_7665_696c;
@@ -44,13 +44,14 @@ pub fn local_options(options: &ShadowOptions) -> postgres::Options {
         ("temp_file_limit", "262144"),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    postgres::Options { database: Some(options.database.clone()), settings: settings.into() }
+    postgres::Options { database: Some(options.database.clone()), locale: options.locale.clone(), settings: settings.into() }
 }
 
 pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> Result<Built, ShadowError> {
     let schema = ddl::schema(policy, &builtin(admin).await?);
     let mut warnings = schema.warnings;
     warnings.extend(other_major(admin, options).await?);
+    warnings.extend(other_locale(admin, options).await?);
     admin.execute("SELECT pg_catalog.pg_advisory_lock($1)", &[&BUILD_LOCK]).await?;
     // A table that turns private must lose its mirrored rows, although its DDL stays the same.
     let protections = schema.tables.iter().map(|table| if table.is_public { "public" } else { "private" });
@@ -151,6 +152,14 @@ async fn other_major(admin: &Client, options: &ShadowOptions) -> Result<Option<S
     let major = |version: &str| version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().to_owned();
     let differs = major(&here) != major(&options.server_version);
     Ok(differs.then(|| format!("it runs PostgreSQL {here}, the database {}: types and functions may differ", options.server_version)))
+}
+
+/// Above the aggregates released text is ordered and folded here.
+async fn other_locale(admin: &Client, options: &ShadowOptions) -> Result<Option<String>, ShadowError> {
+    let Some(wanted) = &options.locale else { return Ok(None) };
+    let here = Locale::of(admin).await?;
+    Ok((here != *wanted)
+        .then(|| format!("its locale is {here}, that of the database {wanted}: ORDER BY, upper and lower of released text may differ")))
 }
 
 /// A shadow that the operator names is wiped, so it must be ours or empty. The digest of what stands there, where it is ours.

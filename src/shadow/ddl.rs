@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::catalog::{Collation, Definition, ForeignKey, Type, UserType};
 use crate::policy::{Policy, Protection, Step, Table, VIEW_SCHEMA, VIEWS};
+use crate::postgres::{identifier, list, literal, qualified};
 
 /// A table as the shadow has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,25 +176,4 @@ fn type_name<'a>(data_type: &'a Type, names: &HashMap<u32, String>) -> Result<St
         Type::Other { oid, name } => return names.get(oid).cloned().ok_or(name.as_str()),
     };
     Ok(name.to_owned())
-}
-
-/// A quoted identifier.
-pub fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// A quoted name with its schema.
-pub fn qualified(schema: &str, name: &str) -> String {
-    format!("{}.{}", identifier(schema), identifier(name))
-}
-
-/// Quoted identifiers with commas.
-pub fn list(names: &[String]) -> String {
-    names.iter().map(|name| identifier(name)).collect::<Vec<_>>().join(", ")
-}
-
-/// A string literal that reads the same whatever `standard_conforming_strings` says.
-pub fn literal(value: &str) -> String {
-    let quoted = value.replace('\'', "''");
-    if value.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }

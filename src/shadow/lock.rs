@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::ddl::{identifier, literal};
 use super::{ShadowError, ShadowSource};
+use crate::postgres::{identifier, literal};
 
 /// What everything but statements about the catalogs runs as. Not a superuser; owns nothing.
 pub const ROLE: &str = "pgveil_shadow";

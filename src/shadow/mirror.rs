@@ -4,7 +4,8 @@ use futures::{SinkExt, StreamExt, pin_mut};
 use tokio_postgres::Client;
 
 use super::ShadowError;
-use super::ddl::{Shape, identifier, list, qualified};
+use super::ddl::Shape;
+use crate::postgres::{identifier, list, qualified};
 
 /// How one public table fared.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,11 +21,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::policy::{Policy, Secret};
-use crate::postgres::{self, Engine, LocalPostgres, Shares, connect};
+use crate::postgres::{self, Engine, LocalPostgres, Locale, Shares, connect};
 use crate::refusal::Refusal;
 pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
-pub use ddl::{identifier, list, literal, qualified};
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
 pub use mirror::Mirrored;
@@ -71,6 +70,8 @@ pub struct ShadowOptions {
     pub database: String,
     /// The real server's version, for example `15.18`; another major version is worth a warning.
     pub server_version: String,
+    /// The real database's; a local shadow has it too where the machine does, any other is worth a warning.
+    pub locale: Option<Locale>,
     /// The server that has the private rows, if it says what it is: its catalogs tell of them, so that a named shadow must be on another.
     pub private_server: Option<ServerIdentity>,
     /// Sessions kept open; the embedded engine takes one.
@@ -82,7 +83,7 @@ impl ShadowOptions {
     /// Eight sessions, 30 s a statement.
     pub fn new(source: ShadowSource, database: impl Into<String>, server_version: impl Into<String>) -> Self {
         let (database, server_version) = (database.into(), server_version.into());
-        Self { source, database, server_version, private_server: None, connections: 8, statement_timeout: Duration::from_secs(30) }
+        Self { source, database, server_version, locale: None, private_server: None, connections: 8, statement_timeout: Duration::from_secs(30) }
     }
 }
 

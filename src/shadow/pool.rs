@@ -6,8 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Config};
 
 use super::ShadowError;
-use super::ddl::identifier;
-use crate::postgres::{Connected, Engine, cancel, connect};
+use crate::postgres::{Connected, Engine, cancel, connect, identifier};
 
 /// How a session becomes one of the locked-down roles.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::ShadowError;
-use super::ddl::{identifier, literal};
 use super::exchange::Asker;
+use crate::postgres::{identifier, literal};
 use crate::refusal::Refusal;
 
 /// The only settings an asker may bring.

@@ -2,9 +2,10 @@
 
 use tokio_postgres::Client;
 
-use super::ddl::{self, identifier};
+use super::ddl;
 use super::{ShadowError, build, mirror};
 use crate::policy::{Policy, VIEW_SCHEMA};
+use crate::postgres::identifier;
 
 /// Builds the tables as the shadow has them and copies the public ones that are small enough. Private rows are neither read nor needed.
 ///

@@ -102,6 +102,30 @@ async fn released_texts_are_ordered_by_their_own_collation() {
     assert_eq!(shown.len(), 3, "{shown:?}");
 }
 
+/// The local shadow is of the database's locale: in that of this machine neither `É` nor the order would be PostgreSQL's.
+#[tokio::test(flavor = "multi_thread")]
+async fn released_texts_are_ordered_and_folded_in_the_databases_locale() {
+    let fill = async |client: &tokio_postgres::Client| {
+        let schema = "CREATE TABLE people (id int PRIMARY KEY, d text);
+             CREATE TABLE towns (code text PRIMARY KEY);
+             INSERT INTO people SELECT g, (ARRAY['apple', 'Banana', 'Éclair', 'zoo', 'zoo'])[1 + g % 5] FROM generate_series(1, 6000) g;
+             INSERT INTO towns VALUES ('apple'), ('Banana'), ('Éclair'), ('zoo');";
+        client.batch_execute(schema).await.unwrap();
+    };
+    let veil = Veil::over_database("LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C'", fill, POLICY, Veil::silent()).await;
+    let questions = [
+        "SELECT d, count(*) FROM people GROUP BY d ORDER BY d",
+        "SELECT d, count(*) FROM people GROUP BY d ORDER BY upper(d) DESC",
+        "SELECT lower(d), count(*) FROM people GROUP BY d ORDER BY 1",
+        "SELECT initcap(d), count(*) FROM people GROUP BY d HAVING d ILIKE 'é%' OR d < 'b' ORDER BY 1",
+        "SELECT max(d), min(d) FROM (SELECT d, count(*) FROM people GROUP BY d) q",
+        "SELECT count(*) FROM people WHERE d > 'Éb' OR lower(d) = 'banana'",
+        "SELECT code, upper(code) FROM towns WHERE code < 'f' ORDER BY code",
+        "SELECT upper('éa'), 'b' < 'É', 'a' < 'B'",
+    ];
+    alike(&veil, questions).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_collation_is_refused() {
     let veil = collated().await;

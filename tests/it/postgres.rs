@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
+use pgveil::postgres::{Engine, LocalPostgres, Locale, Options, connect};
 
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -27,7 +27,8 @@ fn is_gone_within(directory: &Path, limit: Duration) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn native_starts_answers_and_is_gone_after_stop() {
     let started = Instant::now();
-    let options = Options { database: Some("my \"shop\"".to_owned()), settings: vec![("work_mem".to_owned(), "3MB".to_owned())] };
+    let options =
+        Options { database: Some("my \"shop\"".to_owned()), settings: vec![("work_mem".to_owned(), "3MB".to_owned())], ..Options::default() };
     let server = LocalPostgres::start(options).await.unwrap();
     eprintln!("native start: {:?}", started.elapsed());
     assert_eq!(server.engine(), Engine::Native);
@@ -52,9 +53,36 @@ async fn native_is_gone_after_drop_with_an_open_connection() {
     assert!(!directory.exists());
 }
 
+/// Whatever its name; and where the machine lacks the locale, the database is there nonetheless.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_is_created_in_another_ones_locale() {
+    let first = LocalPostgres::start(Options::default()).await.unwrap();
+    let connected = connect(&first.config()).await.unwrap();
+    let own = Locale::of(&connected.client).await.unwrap();
+    connected.client.batch_execute("CREATE DATABASE other TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await.unwrap();
+    let mut config = first.config();
+    let other = connect(config.dbname("other")).await.unwrap();
+    let locale = Locale::of(&other.client).await.unwrap();
+    assert_eq!((own.to_string(), locale.to_string()), ("C".to_owned(), "de-AT of ICU".to_owned()));
+    connected
+        .client
+        .batch_execute("UPDATE pg_catalog.pg_database SET datcollate = 'xx_XX.utf8', datctype = 'xx_XX.UTF-8' WHERE datname = 'postgres'")
+        .await
+        .unwrap();
+    let unknown = Locale::of(&connected.client).await.unwrap();
+    assert_ne!(unknown, own);
+    for (name, wanted, had) in [("shop", &locale, &locale), ("postgres", &locale, &locale), ("postgres", &unknown, &own), ("shop", &unknown, &own)] {
+        let options = Options { database: Some(name.to_owned()), locale: Some(wanted.clone()), ..Options::default() };
+        let server = LocalPostgres::start(options).await.unwrap();
+        let connected = connect(&server.config()).await.unwrap();
+        assert_eq!(&Locale::of(&connected.client).await.unwrap(), had, "{name}");
+        assert_eq!(one(&server.config(), "SELECT current_database()::text").await, name);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_setting_is_reported_with_the_servers_log() {
-    let options = Options { database: None, settings: vec![("no_such_setting".to_owned(), "1".to_owned())] };
+    let options = Options { settings: vec![("no_such_setting".to_owned(), "1".to_owned())], ..Options::default() };
     let error = LocalPostgres::start(options).await.unwrap_err();
     assert!(error.to_string().contains("no_such_setting"), "{error}");
 }
@@ -109,7 +137,7 @@ mod embedded {
     use super::*;
 
     async fn start() -> LocalPostgres {
-        let options = Options { database: Some("my shop".to_owned()), settings: Vec::new() };
+        let options = Options { database: Some("my shop".to_owned()), ..Options::default() };
         LocalPostgres::start_engine(Engine::Embedded, options).await.unwrap()
     }
 

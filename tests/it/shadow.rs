@@ -6,7 +6,7 @@ use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
 use pgveil::engine::{Argument, Asker, Description, Format, Share};
 use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret, Step, Table, Unit, Wishes};
-use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
+use pgveil::postgres::{Engine, LocalPostgres, Locale, Options, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
 
@@ -315,9 +315,22 @@ async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
     real.stop().await;
 }
 
+/// Of a database made so.
+async fn locale(options: &str) -> Locale {
+    let server = LocalPostgres::start_engine(Engine::Native, Options::default()).await.unwrap();
+    let maker = connect(&server.config()).await.unwrap();
+    maker.client.batch_execute(&format!("CREATE DATABASE made TEMPLATE template0 {options}")).await.unwrap();
+    Locale::of(&connect(server.config().dbname("made")).await.unwrap().client).await.unwrap()
+}
+
 async fn conforms(source: ShadowSource) {
+    let has_any_locale = matches!(source, ShadowSource::LocalEngine(Engine::Native));
+    let locale = locale("LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await;
     let started = Instant::now();
-    let shadow = Shadow::start(&policy(), ShadowOptions::new(source, "shop", "15.18")).await.unwrap();
+    let options = ShadowOptions { locale: Some(locale), ..ShadowOptions::new(source, "shop", "15.18") };
+    let shadow = Shadow::start(&policy(), options).await.unwrap();
+    let differs = shadow.warnings().iter().any(|w| w.contains("that of the database de-AT of ICU"));
+    assert_eq!(differs, !has_any_locale, "{:?}", shadow.warnings());
     eprintln!("{:?} shadow start: {:?}", shadow.engine(), started.elapsed());
     assert!(shadow.warnings().iter().any(|w| w.contains("public.customers.feeling")), "{:?}", shadow.warnings());
     assert_eq!(one(&shadow, &asker(), "SELECT current_database()").await, "shop");
@@ -346,7 +359,7 @@ async fn embedded_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_server_conforms_twice_and_a_strangers_database_is_left_alone() {
-    let options = Options { database: Some("shop".to_owned()), settings: Vec::new() };
+    let options = Options { database: Some("shop".to_owned()), ..Options::default() };
     let server = LocalPostgres::start_engine(Engine::Native, options).await.unwrap();
     conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
     conforms(ShadowSource::Url(Secret::from(server.url().to_owned()))).await;
@@ -393,7 +406,7 @@ async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_c
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_session_is_replaced() {
-    let options = Options { database: Some("shop".to_owned()), settings: Vec::new() };
+    let options = Options { database: Some("shop".to_owned()), ..Options::default() };
     let server = LocalPostgres::start_engine(Engine::Native, options).await.unwrap();
     let shadow =
         Shadow::start(&policy(), ShadowOptions::new(ShadowSource::Url(Secret::from(server.url().to_owned())), "shop", "15.18")).await.unwrap();

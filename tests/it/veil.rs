@@ -10,7 +10,7 @@ use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{Cap, Exponential, Fixed, Noise, RandomError, Randomness, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Budget, File, Policy, Renew, Reuse, Wishes, check};
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, Locale, Options};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -85,6 +85,20 @@ impl Veil {
     /// Tables of one's own.
     pub async fn over(fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
         let (server, client) = Self::server().await;
+        fill(&client).await;
+        Self::around(server, client, yaml, sampler).await
+    }
+
+    /// Tables of one's own in a database that CREATE DATABASE makes with these options.
+    pub async fn over_database(options: &str, fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
+        let (server, client) = Self::server().await;
+        drop(client);
+        let (maker, connection) = server.config().dbname("postgres").connect(tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        maker.batch_execute("DROP DATABASE nls WITH (FORCE)").await.unwrap();
+        maker.batch_execute(&format!("CREATE DATABASE nls TEMPLATE template0 {options}")).await.unwrap();
+        let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
         fill(&client).await;
         Self::around(server, client, yaml, sampler).await
     }
@@ -195,7 +209,9 @@ async fn engine(way: tokio_postgres::Config, client: &tokio_postgres::Client, ya
     let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
     let catalog = pgveil::catalog::load(client).await.unwrap();
     let policy = check(&file, &catalog, client).await.unwrap_or_else(|e| panic!("{e:?}")).policy;
-    let shadow = Shadow::start(&policy, ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone())).await.unwrap();
+    let options = ShadowOptions::new(ShadowSource::Local, "nls", catalog.server_version.clone());
+    let options = ShadowOptions { locale: Some(Locale::of(client).await.unwrap()), ..options };
+    let shadow = Shadow::start(&policy, options).await.unwrap();
     let mirrored = shadow.mirror(client).await.unwrap();
     let roles: Vec<AccountSpec> = policy.roles.iter().map(|r| account(&r.name, r.budget, &policy)).collect();
     let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();

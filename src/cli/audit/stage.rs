@@ -55,7 +55,7 @@ impl Stage {
         let file = start::read(path)?;
         let source = start::open(&file, &start::database(&file)?).await?;
         let findings = start::findings(&file, &source.policy).await?;
-        let options = Options { database: Some(DATABASE.to_owned()), settings: Vec::new() };
+        let options = Options { database: Some(DATABASE.to_owned()), ..Options::default() };
         let local = LocalPostgres::start_engine(Server::Native, options).await.map_err(|e| {
             Failure::with_remedy(e, "An audit fills a throw-away PostgreSQL: install its server binaries, or name their directory by PGVEIL_PG_BIN.")
         })?;

@@ -117,7 +117,7 @@ impl Demo {
 }
 
 async fn local() -> Result<LocalPostgres, Failure> {
-    let options = Options { database: Some(DATABASE.to_owned()), settings: Vec::new() };
+    let options = Options { database: Some(DATABASE.to_owned()), ..Options::default() };
     LocalPostgres::start(options)
         .await
         .map_err(|e| Failure::with_remedy(e, "The demo can also use a server that you have: pgveil demo --database postgresql://user@host/database"))

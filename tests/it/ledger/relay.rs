@@ -114,7 +114,7 @@ async fn a_server_that_takes_over_confirms_no_foreign_commit() {
     let url = stage::database().await;
     let name = url.split_once("@/").unwrap().1.split('?').next().unwrap().to_owned();
     let settings = [("fsync", "on"), ("synchronous_commit", "on")].map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let other = LocalPostgres::start(Options { database: Some(name.clone()), settings }).await.unwrap();
+    let other = LocalPostgres::start(Options { database: Some(name.clone()), settings, ..Options::default() }).await.unwrap();
     drop(at_usual(other.url(), Accounting::Gdp).await.unwrap());
     let mode = Arc::new(AtomicU32::new(NEVER));
     let relayed = relay_or(Arc::clone(&mode), &name, Some(other.directory().join(".s.PGSQL.5432"))).await;

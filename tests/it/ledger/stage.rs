@@ -11,7 +11,7 @@ pub async fn server() -> &'static LocalPostgres {
     let start = || async {
         let durable = [("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on"), ("max_connections", "100")];
         let settings = durable.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        LocalPostgres::start(Options { database: None, settings }).await.unwrap()
+        LocalPostgres::start(Options { settings, ..Options::default() }).await.unwrap()
     };
     SERVER.get_or_init(start).await
 }

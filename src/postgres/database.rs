@@ -1,0 +1,35 @@
+//! The database that a throw-away server is started for.
+
+use tokio_postgres::Config;
+
+use super::{Error, MAINTENANCE, Options, connect, identifier};
+
+/// What every cluster has besides, for sessions that replace [`MAINTENANCE`].
+const TEMPLATE: &str = "template1";
+
+/// Creates the database of the options; `config`, which reaches the server, leads there afterwards.
+pub async fn create(config: &mut Config, options: &Options) -> Result<(), Error> {
+    let name = options.database.as_deref().unwrap_or(MAINTENANCE);
+    if name == MAINTENANCE && options.locale.is_none() {
+        return Ok(());
+    }
+    let quoted = identifier(name);
+    if name == MAINTENANCE {
+        config.dbname(TEMPLATE);
+    }
+    let connected = connect(config).await?;
+    if name == MAINTENANCE {
+        connected.client.batch_execute(&format!("DROP DATABASE {quoted}")).await?;
+    }
+    let plain = format!("CREATE DATABASE {quoted}");
+    let had = match &options.locale {
+        Some(locale) => connected.client.batch_execute(&format!("{plain} {}", locale.options())).await.is_ok(),
+        None => false,
+    };
+    if !had {
+        connected.client.batch_execute(&plain).await?;
+    }
+    connected.close().await;
+    config.dbname(name);
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! Names and texts within statements of our own.
+
+/// A quoted identifier.
+pub fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A quoted name with its schema.
+pub fn qualified(schema: &str, name: &str) -> String {
+    format!("{}.{}", identifier(schema), identifier(name))
+}
+
+/// Quoted identifiers with commas.
+pub fn list(names: &[String]) -> String {
+    names.iter().map(|name| identifier(name)).collect::<Vec<_>>().join(", ")
+}
+
+/// A string literal that reads the same whatever `standard_conforming_strings` says.
+pub fn literal(value: &str) -> String {
+    let quoted = value.replace('\'', "''");
+    if value.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+}
