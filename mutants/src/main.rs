@@ -22,27 +22,29 @@ const MODULES: [&str; 5] = ["analyze", "rewrite", "release", "mechanism", "ledge
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, each, seed, longest] = arguments.as_slice() else {
-        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_MODULE SEED LONGEST_TEST_IN_SECONDS");
+    let [folder, each, seed, longest, places @ ..] = arguments.as_slice() else {
+        eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_PLACE SEED LONGEST_TEST_IN_SECONDS [PLACE…]");
+        eprintln!("A PLACE is a folder or file of src, such as rewrite or analyze/step.rs; without any: {}", MODULES.join(", "));
         return ExitCode::from(2);
     };
     let (Ok(each), Ok(seed), Ok(longest)) = (each.parse::<usize>(), seed.parse::<u64>(), longest.parse::<u64>()) else {
-        eprintln!("MUTANTS_PER_MODULE, SEED and LONGEST_TEST_IN_SECONDS are numbers");
+        eprintln!("MUTANTS_PER_PLACE, SEED and LONGEST_TEST_IN_SECONDS are numbers");
         return ExitCode::from(2);
     };
     let folder = PathBuf::from(folder);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     copy(root, &folder);
     let mut sites = Vec::new();
-    for module in MODULES {
-        let mut found = sites_of(root, module);
+    let places = if places.is_empty() { MODULES.to_vec() } else { places.iter().map(String::as_str).collect() };
+    for place in places {
+        let mut found = sites_of(root, place);
         let all = found.len();
         shuffle(&mut found, seed);
         found.truncate(each);
-        println!("{module}: {} of {all} mutants", found.len());
+        println!("{place}: {} of {all} mutants", found.len());
         sites.extend(found.into_iter().enumerate());
     }
-    // One of each module after the other, so that a trial that is cut short has tried all.
+    // One of each place after the other, so that a trial that is cut short has tried all.
     sites.sort_by_key(|(turn, _)| *turn);
     let mut sites: Vec<Site> = sites.into_iter().map(|(_, site)| site).collect();
     for (number, site) in sites.iter_mut().enumerate() {
@@ -64,20 +66,19 @@ fn copy(root: &Path, folder: &Path) {
     }
 }
 
-fn sites_of(root: &Path, module: &str) -> Vec<Site> {
-    let mut folders = vec![root.join("src").join(module)];
+/// What may be mutated in a folder, or in a file alone.
+fn sites_of(root: &Path, place: &str) -> Vec<Site> {
+    let mut paths = vec![root.join("src").join(place)];
     let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        paths.sort();
-        for path in paths {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                folders.push(path);
-            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "testing.rs" {
-                let text = std::fs::read_to_string(&path).unwrap();
-                found.extend(find::sites(path.strip_prefix(root).unwrap(), &text));
-            }
+    while let Some(path) = paths.pop() {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            let mut held: Vec<PathBuf> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+            held.sort();
+            paths.extend(held);
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") && name != "testing.rs" {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.extend(find::sites(path.strip_prefix(root).unwrap(), &text));
         }
     }
     found

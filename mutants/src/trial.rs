@@ -15,11 +15,12 @@ use crate::find::Site;
 use crate::run::{Outcome, Switch, Tests, build, names, run};
 
 /// Subjects of the integration tests that look at what the mutated modules do.
-const SUBJECTS: [&str; 23] = [
+const SUBJECTS: [&str; 24] = [
     "attack",
     "audit",
     "cli",
     "coarser",
+    "collations",
     "coverage",
     "explain",
     "golden",

@@ -45,7 +45,10 @@ pub fn compiling(root: &Path, folder: &Path, mut sites: Vec<Site>) -> Vec<Site> 
             println!("{} mutants compile", sites.len());
             return sites;
         }
-        let faulty: BTreeSet<usize> = errors.iter().filter_map(|(file, place)| blamed(woven.get(file)?, place)).collect();
+        let mut faulty: BTreeSet<usize> = errors.iter().filter_map(|(file, place)| blamed(woven.get(file)?, place)).collect();
+        if faulty.is_empty() {
+            faulty = errors.iter().filter_map(|(file, place)| nearest(woven.get(file)?, place, &sites)).collect();
+        }
         assert!(!faulty.is_empty(), "no mutant is to blame for {errors:?}");
         println!("{} of {} mutants do not compile", faulty.len(), sites.len());
         sites.retain(|site| !faulty.contains(&site.id));
@@ -56,6 +59,13 @@ pub fn compiling(root: &Path, folder: &Path, mut sites: Vec<Site>) -> Vec<Site> 
 fn blamed(pieces: &Pieces, place: &Range<usize>) -> Option<usize> {
     let around = pieces.iter().filter(|(_, range)| range.start <= place.start && place.end <= range.end);
     around.min_by_key(|(_, range)| range.len()).map(|(id, _)| *id)
+}
+
+/// What is borrowed for too long, since a statement is left out, is told beside it.
+fn nearest(pieces: &Pieces, place: &Range<usize>, sites: &[Site]) -> Option<usize> {
+    let is_skipped = |id: &usize| sites.iter().any(|site| site.id == *id && matches!(site.change, Change::Skipped));
+    let skipped = pieces.iter().filter(|(id, _)| is_skipped(id));
+    skipped.min_by_key(|(_, range)| range.start.abs_diff(place.start)).map(|(id, _)| *id)
 }
 
 fn write(root: &Path, folder: &Path, sites: &[Site]) -> BTreeMap<PathBuf, Pieces> {

@@ -242,8 +242,7 @@ async fn like_trailing_escape() {
 #[tokio::test(flavor = "multi_thread")]
 async fn searches_under_a_loose_collation() {
     let world = world().await;
-    let loose = "CREATE COLLATION w.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false); ALTER TABLE w.people ALTER tx TYPE text COLLATE w.loose";
-    world.client.batch_execute(loose).await.unwrap();
+    world.client.batch_execute("ALTER TABLE w.people ALTER tx TYPE text COLLATE w.loose").await.unwrap();
     for condition in ["tx LIKE 'a%'", "tx ILIKE 'a%'", "position('b' IN tx) > 0"] {
         groups(&world, &format!("SELECT count(*) FROM people WHERE {condition}")).await;
     }

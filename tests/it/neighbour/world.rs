@@ -69,14 +69,26 @@ pub struct World {
 
 impl World {
     pub async fn new() -> Self {
+        Self::of(COLUMNS).await
+    }
+
+    /// Whose texts have collations of their own, one of them not deterministic.
+    pub async fn collated() -> Self {
+        let loose = "w.loose";
+        let columns = [("tx text", "\"en-x-icu\""), ("vc varchar(10)", "\"C\""), ("kd text", "\"en-x-icu\""), ("rt text", loose)];
+        Self::of(&columns.iter().fold(COLUMNS.to_owned(), |all, (column, own)| all.replace(column, &format!("{column} COLLATE {own}")))).await
+    }
+
+    async fn of(columns: &str) -> Self {
         let server = Server::shared();
         let (database, client) = server.database().await;
         let schema = format!(
-            "CREATE SCHEMA w; CREATE TABLE w.people (id int PRIMARY KEY, {COLUMNS});
-             CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, {COLUMNS});
-             CREATE TABLE w.rounds (person int NOT NULL REFERENCES w.people, {COLUMNS});
+            "CREATE SCHEMA w; CREATE COLLATION w.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+             CREATE TABLE w.people (id int PRIMARY KEY, {columns});
+             CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, {columns});
+             CREATE TABLE w.rounds (person int NOT NULL REFERENCES w.people, {columns});
              ALTER TABLE w.rounds ALTER kd SET NOT NULL, ADD UNIQUE (kd, person);
-             CREATE TABLE w.items (visit int REFERENCES w.visits, {COLUMNS});
+             CREATE TABLE w.items (visit int REFERENCES w.visits, {columns});
              CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'happy'); CREATE DOMAIN w.score AS numeric CHECK (value <> 77); CREATE DOMAIN w.label AS text;
              CREATE TABLE w.extras (n int PRIMARY KEY, id int NOT NULL, tm time, en w.mood, jb jsonb, js json, ia int[], ta text[], na numeric[], fa float8[],
                  dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3));
