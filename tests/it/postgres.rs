@@ -147,6 +147,23 @@ mod embedded {
         assert!(is_gone_within(&directory, PATIENCE));
     }
 
+    /// It has its own alone, and starts nonetheless.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn another_ones_locale_is_done_without() {
+        let server = LocalPostgres::start_engine(Engine::Native, Options::default()).await.unwrap();
+        let maker = connect(&server.config()).await.unwrap();
+        maker.client.batch_execute("CREATE DATABASE made TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await.unwrap();
+        let locale = Locale::of(&connect(server.config().dbname("made")).await.unwrap().client).await.unwrap();
+        for name in ["my shop", "postgres"] {
+            let options = Options { database: Some(name.to_owned()), locale: Some(locale.clone()), ..Options::default() };
+            let embedded = LocalPostgres::start_engine(Engine::Embedded, options).await.unwrap();
+            let connected = connect(&embedded.config()).await.unwrap();
+            let here = connected.client.query_one("SELECT current_database()::text", &[]).await.unwrap();
+            assert_eq!(here.get::<_, &str>(0), name);
+            assert_ne!(Locale::of(&connected.client).await.unwrap(), locale);
+        }
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn two_run_in_one_process_and_leave_nothing() {
         let started = Instant::now();
