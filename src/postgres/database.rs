@@ -4,13 +4,14 @@ use tokio_postgres::Config;
 
 use super::{Error, MAINTENANCE, Options, connect, identifier};
 
-/// What every cluster has besides, for sessions that replace [`MAINTENANCE`].
+/// What every cluster has besides, for sessions that replace [`MAINTENANCE`]; of the cluster's locale.
 const TEMPLATE: &str = "template1";
 
 /// Creates the database of the options; `config`, which reaches the server, leads there afterwards.
 pub async fn create(config: &mut Config, options: &Options) -> Result<(), Error> {
     let name = options.database.as_deref().unwrap_or(MAINTENANCE);
-    if name == MAINTENANCE && options.locale.is_none() {
+    if name == TEMPLATE || name == MAINTENANCE && options.locale.is_none() {
+        config.dbname(name);
         return Ok(());
     }
     let quoted = identifier(name);

@@ -5,7 +5,7 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::cast::cast;
-use super::guard::Emitted;
+use super::guard::{Emitted, bound};
 use super::sql;
 use super::text::{collated, cut};
 use crate::analyze::interval::{Interval, of_type};
@@ -15,14 +15,16 @@ use crate::resolve::literal::{FALSE, TRUE, integer_range};
 
 const INTEGER: &str = r"^[ \t\n\r\f\v]*[-+]?[0-9]{1,40}[ \t\n\r\f\v]*$";
 const NUMBER: &str = r"^[ \t\n\r\f\v]*[-+]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][-+]?[0-9]{1,2})?[ \t\n\r\f\v]*$";
-/// An ISO date that exists, of the years 0001 to 9999 (0000 is excluded beside it), and a time of the day where there is one.
+/// An ISO date that exists, of the years 0001 to 9999 (0000 is excluded beside it), and a time of the day with its offset from UTC where there are such.
 const INSTANT: &str = concat!(
-    "^([0-9]{4}-(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])",
+    r"^[ \t\n\r\f\v]*([0-9]{4}-(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])",
     "|[0-9]{4}-(0[469]|11)-(0[1-9]|[12][0-9]|30)",
     "|[0-9]{4}-02-(0[1-9]|1[0-9]|2[0-8])",
     "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)",
-    r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?)?$"
+    r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?([Zz]|[-+](0[0-9]|1[0-4])(:?[0-5][0-9])?)?)?[ \t\n\r\f\v]*$"
 );
+/// What PostgreSQL's readers take for blanks.
+const BLANKS: &str = " \t\n\r\u{c}\u{b}";
 const UUID: &str = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 
 /// The text as a value of `to`.
@@ -35,14 +37,13 @@ pub(super) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {
             cast(guarded(value, NUMBER, &number, Vec::new(), &number), &number, to)
         }
         Type::Date | Type::Timestamp | Type::Timestamptz => {
-            let year = sql::call("left", vec![value.sql.clone(), sql::number("4")]);
+            let year = sql::call("left", vec![sql::call("ltrim", vec![value.sql.clone(), sql::text(BLANKS)]), sql::number("4")]);
             let exists = sql::binary(year, B::NotEq, sql::text("0000"));
             Ok(guarded(value, INSTANT, to, vec![exists], to))
         }
         Type::Uuid => Ok(guarded(value, UUID, to, Vec::new(), to)),
         Type::Bool => {
-            let blanks = sql::text(" \t\n\r\u{c}\u{b}");
-            let word = sql::call("lower", vec![sql::call("btrim", vec![value.sql, blanks])]);
+            let word = sql::call("lower", vec![sql::call("btrim", vec![value.sql, sql::text(BLANKS)])]);
             let word = collated(word, "C");
             let one_of = |list: &[&str]| {
                 let list = list.iter().map(|w| sql::text(w)).collect();
@@ -68,9 +69,11 @@ fn guarded(value: Emitted, pattern: &str, read: &Type, others: Vec<ast::Expr>, l
     let kept = match read {
         // What matches is a number and not NULL, so that LEAST and GREATEST clamp it.
         Type::Numeric(_) => {
-            let bound = |v: f64| sql::number(&if v.abs() > 9.2e18 && integer_range(limit).is_some() { whole(v) } else { format!("{v:.0}") });
-            sql::call("least", vec![sql::call("greatest", vec![plain, bound(range.lo)]), bound(range.hi)])
+            let end = |v: f64| sql::number(&if v.abs() > 9.2e18 && integer_range(limit).is_some() { whole(v) } else { format!("{v:.0}") });
+            sql::call("least", vec![sql::call("greatest", vec![plain, end(range.lo)]), end(range.hi)])
         }
+        // An offset leads out of the first year and of the last.
+        Type::Timestamptz => sql::call("least", vec![sql::call("greatest", vec![plain, bound(range.lo, read)]), bound(range.hi, read)]),
         _ => plain,
     };
     Emitted { nodes: value.nodes * 3 + 8, ..Emitted::plain(sql::case(vec![(condition, kept)], None), range) }

@@ -7,9 +7,9 @@ use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row};
 
-use super::ShadowError;
 use super::exchange::{Argument, Format};
 use super::typing::of_oid;
+use super::{ShadowError, VALUES_MAX};
 use crate::refusal::{Refusal, sqlstate};
 
 /// `text`, for a parameter whose type nobody knows.
@@ -68,19 +68,13 @@ impl<'a> FromSql<'a> for Raw<'a> {
 
 /// The arguments in binary, once PostgreSQL has read them under the session's settings.
 pub async fn to_binary(client: &Client, oids: &[u32], arguments: &[Argument]) -> Result<Vec<Argument>, ShadowError> {
-    let Some(row) = select(client, oids, arguments, |n| format!("${n}")).await? else { return Ok(arguments.to_vec()) };
-    let mut column = 0;
-    arguments
-        .iter()
-        .map(|argument| {
-            if argument.value.is_none() {
-                return Ok(argument.clone());
-            }
-            let value: Option<Raw<'_>> = row.try_get(column)?;
-            column += 1;
-            Ok(Argument { format: Format::Binary, value: value.map(|raw| Bytes::copy_from_slice(raw.0)) })
-        })
-        .collect()
+    let raw = |row: &Row, column: usize| Ok(row.try_get::<_, Option<Raw<'_>>>(column)?.map(|raw| Bytes::copy_from_slice(raw.0)));
+    let values = select(client, oids, arguments, |n| format!("${n}"), raw).await?;
+    let binary = |(argument, value): (&Argument, Option<Option<Bytes>>)| match value {
+        Some(value) => Argument { format: Format::Binary, value },
+        None => argument.clone(),
+    };
+    Ok(arguments.iter().zip(values).map(binary).collect())
 }
 
 /// Whether values may become texts of so many bytes together.
@@ -101,9 +95,8 @@ async fn measure(client: &Client, oids: &[u32], arguments: &[Argument]) -> Resul
     let unfolding = oids.iter().zip(arguments).filter(|(oid, argument)| argument.value.is_some() && !AS_LONG.contains(oid));
     let (oids, arguments): (Vec<u32>, Vec<Argument>) = unfolding.map(|(oid, argument)| (*oid, argument.clone())).unzip();
     let length = |n| format!("pg_catalog.octet_length(pg_catalog.format('%s', ${n}))");
-    let Some(row) = select(client, &oids, &arguments, length).await? else { return Ok(()) };
-    let lengths = (0..row.len()).map(|column| Ok(usize::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0)));
-    let bytes = lengths.sum::<Result<usize, tokio_postgres::Error>>()?;
+    let lengths = select(client, &oids, &arguments, length, |row, column| row.try_get::<_, i32>(column)).await?;
+    let bytes = lengths.into_iter().flatten().map(|length| usize::try_from(length).unwrap_or(0)).sum();
     fit_as_text(bytes).map_err(ShadowError::Refusal)
 }
 
@@ -114,25 +107,18 @@ async fn measure(client: &Client, oids: &[u32], arguments: &[Argument]) -> Resul
 /// 54000 where the texts would be too long: they are measured before any of them comes.
 pub async fn print(client: &Client, oids: &[u32], arguments: &[Argument]) -> Result<Vec<Option<String>>, ShadowError> {
     measure(client, oids, arguments).await?;
-    let Some(row) = select(client, oids, arguments, |n| format!("pg_catalog.format('%s', ${n})")).await? else {
-        return Ok(vec![None; arguments.len()]);
-    };
-    let mut column = 0;
-    arguments
-        .iter()
-        .map(|argument| {
-            if argument.value.is_none() {
-                return Ok(None);
-            }
-            let value: Option<String> = row.try_get(column)?;
-            column += 1;
-            Ok(value)
-        })
-        .collect()
+    let texts = select(client, oids, arguments, |n| format!("pg_catalog.format('%s', ${n})"), |row, column| row.try_get(column)).await?;
+    Ok(texts.into_iter().map(Option::flatten).collect())
 }
 
-/// One row with an expression for each argument that is not NULL; `None` where there is none.
-async fn select(client: &Client, oids: &[u32], arguments: &[Argument], expression: impl Fn(usize) -> String) -> Result<Option<Row>, ShadowError> {
+/// What an expression of each argument gives that is not NULL, in rows of [`VALUES_MAX`] columns.
+async fn select<T>(
+    client: &Client,
+    oids: &[u32],
+    arguments: &[Argument],
+    expression: impl Fn(usize) -> String,
+    cell: impl Fn(&Row, usize) -> Result<T, tokio_postgres::Error>,
+) -> Result<Vec<Option<T>>, ShadowError> {
     if oids.len() != arguments.len() {
         let message = format!("bind message supplies {} parameters, but the statement requires {}", arguments.len(), oids.len());
         return Err(ShadowError::Refusal(Refusal::new("08P01", message)));
@@ -145,12 +131,17 @@ async fn select(client: &Client, oids: &[u32], arguments: &[Argument], expressio
             values.push(Sent { format: argument.format, bytes });
         }
     }
-    if values.is_empty() {
-        return Ok(None);
+    let mut found = Vec::with_capacity(values.len());
+    for (types, values) in types.chunks(VALUES_MAX).zip(values.chunks(VALUES_MAX)) {
+        let list: Vec<String> = (1..=values.len()).map(&expression).collect();
+        let statement = client.prepare_typed(&format!("SELECT {}", list.join(", ")), types).await?;
+        let rows = client.query_raw(&statement, values.iter().map(|value| value as &(dyn ToSql + Sync))).await?;
+        pin_mut!(rows);
+        let row = rows.try_next().await?.ok_or_else(|| ShadowError::Failed("a SELECT without FROM gave no row".to_owned()))?;
+        for column in 0..row.len() {
+            found.push(cell(&row, column)?);
+        }
     }
-    let list: Vec<String> = (1..=values.len()).map(expression).collect();
-    let statement = client.prepare_typed(&format!("SELECT {}", list.join(", ")), &types).await?;
-    let rows = client.query_raw(&statement, values.iter().map(|value| value as &(dyn ToSql + Sync))).await?;
-    pin_mut!(rows);
-    rows.try_next().await?.map(Some).ok_or_else(|| ShadowError::Failed("a SELECT without FROM gave no row".to_owned()))
+    let mut found = found.into_iter();
+    Ok(arguments.iter().map(|argument| argument.value.as_ref().and_then(|_| found.next())).collect())
 }

@@ -71,7 +71,13 @@ async fn a_database_is_created_in_another_ones_locale() {
         .unwrap();
     let unknown = Locale::of(&connected.client).await.unwrap();
     assert_ne!(unknown, own);
-    for (name, wanted, had) in [("shop", &locale, &locale), ("postgres", &locale, &locale), ("postgres", &unknown, &own), ("shop", &unknown, &own)] {
+    for (name, wanted, had) in [
+        ("shop", &locale, &locale),
+        ("postgres", &locale, &locale),
+        ("postgres", &unknown, &own),
+        ("shop", &unknown, &own),
+        ("template1", &locale, &own),
+    ] {
         let options = Options { database: Some(name.to_owned()), locale: Some(wanted.clone()), ..Options::default() };
         let server = LocalPostgres::start(options).await.unwrap();
         let connected = connect(&server.config()).await.unwrap();

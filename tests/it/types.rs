@@ -55,6 +55,41 @@ async fn columns_of_other_types_are_answered() {
     }
 }
 
+/// Also with blanks around them, and as PostgreSQL itself prints them.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_read_as_postgresql_reads_them() {
+    let texts = [
+        "2020-01-05",
+        " 2020-01-05\t",
+        "2020-01-05 10:00",
+        "\n2020-01-05T10:00:00.5 ",
+        "2020-01-05 10:00+00",
+        "2020-01-05 10:00:00.25-08",
+        "2020-01-05 23:59:59+0530",
+        "2020-01-05T00:30+14:45",
+        "2020-01-05T10:00Z",
+        "9999-12-31 23:59:59+00",
+        "0001-01-01 00:00:00",
+    ];
+    let fill = async |client: &tokio_postgres::Client| {
+        client.batch_execute(SCHEMA).await.unwrap();
+        client.batch_execute("ALTER TABLE shop.buyers ADD w text, ADD at timestamptz").await.unwrap();
+        let texts = texts.map(|text| format!("'{text}'")).join(", ");
+        let set = format!("UPDATE shop.buyers SET w = (ARRAY[{texts}])[1 + id % 11], at = timestamptz '2020-01-05 10:00+00' + id * interval '1.5 s'");
+        client.batch_execute(&set).await.unwrap();
+    };
+    let policy = POLICY.replace("shop.buyers: {unit: id}", "shop.buyers: {unit: id, other_columns: visible}");
+    let veil = Veil::over(fill, &policy, Veil::silent()).await;
+    let mut questions = vec!["SELECT count(*) FROM shop.buyers WHERE at::text::timestamptz = at".to_owned()];
+    for of in ["date", "timestamp", "timestamptz"] {
+        questions.push(format!("SELECT count(w::{of}) FROM shop.buyers"));
+        for text in texts {
+            questions.push(format!("SELECT count(*) FROM shop.buyers WHERE w::{of} = '{text}'"));
+        }
+    }
+    veil.answers_as_postgresql(&Veil::asker(), &questions.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}
+
 /// The same words for other labels are another question: nothing that was answered before is shown for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_that_change_places_make_another_policy() {
@@ -285,5 +320,24 @@ async fn texts_of_parameters_are_read_at_bind() {
         let replies = socket.until_ready().await;
         let row = replies.iter().find(|reply| reply.kind == b'D').unwrap_or_else(|| panic!("{sql}: {replies:?}"));
         assert_eq!(row.values(), [Some(wanted.to_owned())], "{sql}");
+    }
+}
+
+/// More than a row has columns, under settings that read and print unlike.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_may_be_many() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    let veil = Veil::over(fill, POLICY, Veil::silent()).await;
+    let mut socket = log_in(serve(&veil).await).await;
+    let numbers: Vec<String> = (0..2500).map(|n| n.to_string()).collect();
+    let texts: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    let list = (1..=texts.len()).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
+    for setting in ["RESET DateStyle", "SET DateStyle = 'SQL, DMY'"] {
+        let set = [parse("", setting), bind("", "", &[], &[]), execute("", 0)].concat();
+        let asked = [parse("", &format!("SELECT count(*) FROM shop.orders WHERE id IN ({list})")), bind("", "", &texts, &[]), execute("", 0), sync()];
+        socket.send(&[set, asked.concat()].concat()).await;
+        let replies = socket.until_ready().await;
+        let row = replies.iter().find(|reply| reply.kind == b'D').unwrap_or_else(|| panic!("{setting}: {replies:?}"));
+        assert_eq!(row.values(), [Some("400".to_owned())]);
     }
 }
