@@ -206,7 +206,24 @@ async fn groups_of_public_rows_are_those_that_where_keeps() {
     }
     let none = visited("codes", "(SELECT * FROM visits WHERE 1 = 2)", "", "c.code");
     assert_eq!(veil.rows_as(&Veil::asker(), &none).await.unwrap(), ["1|0", "2|0", "3|0", "4|0"]);
-    for (table, rest, key) in [("codes", "WHERE c.kind < 'M'", "c.code"), ("wide", "", "c.other"), ("wide", "WHERE c.id < 9", "c.code")] {
+    let strict = ["count(v.person + c.rank)", "regr_count(v.person, c.rank)", "regr_count(c.rank, v.person)", "count(DISTINCT -v.code)"];
+    for aggregate in strict {
+        let sql = format!("SELECT c.code, {aggregate} FROM codes c LEFT JOIN visits v ON v.code = c.code GROUP BY 1 ORDER BY 1");
+        veil.answers_as_postgresql(&Veil::asker(), &[&sql]).await;
+    }
+    for (keys, aggregate) in
+        [("c.code, v.code % 2", "count(v.person)"), ("c.code, 1 + 1", "count(v.person)"), ("c.code", "regr_count(c.rank, c.code)")]
+    {
+        let sql = format!("SELECT {keys}, {aggregate} FROM codes c LEFT JOIN visits v ON v.code = c.code GROUP BY {keys}");
+        let refused = veil.ask(&sql).await.map(|_| ()).unwrap_err().report();
+        assert!(refused.message.contains("an outer join that keeps every row of a public table"), "{sql}: {refused:?}");
+    }
+    for (table, rest, key) in [
+        ("codes", "WHERE c.kind < 'M'", "c.code"),
+        ("codes", "WHERE CASE WHEN c.rank = 1 THEN true ELSE c.kind < 'M' END", "c.code"),
+        ("wide", "", "c.other"),
+        ("wide", "WHERE c.id < 9", "c.code"),
+    ] {
         let sql = visited(table, "visits", rest, key);
         let refused = veil.ask(&sql).await.map(|_| ()).unwrap_err().report();
         assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused:?}");
