@@ -182,6 +182,9 @@ async fn what_has_no_collation_is_refused() {
         ("SELECT n, count(*) FROM people GROUP BY n ORDER BY n", "ordering released texts"),
         ("SELECT n, count(*) FROM people GROUP BY n ORDER BY 1", "ordering released texts"),
         ("SELECT max(n) FROM (SELECT n, count(*) FROM people GROUP BY n) q", "ordering released texts"),
+        ("SELECT n, n AS m, count(*) FROM people GROUP BY n ORDER BY m", "ordering released texts"),
+        ("SELECT n, count(*) FROM people GROUP BY n ORDER BY n, 2", "ordering released texts"),
+        ("SELECT n, count(*) FROM people GROUP BY n UNION SELECT 'x', 1", "ordering released texts"),
         ("SELECT n, count(*) FROM people GROUP BY n ORDER BY (1)", "ordering released texts"),
         ("SELECT b, c, count(*) FROM people GROUP BY b, c HAVING b < c", "released texts of several collations"),
         (

@@ -206,6 +206,10 @@ async fn groups_of_public_rows_are_those_that_where_keeps() {
     }
     let none = visited("codes", "(SELECT * FROM visits WHERE 1 = 2)", "", "c.code");
     assert_eq!(veil.rows_as(&Veil::asker(), &none).await.unwrap(), ["1|0", "2|0", "3|0", "4|0"]);
+    // Of a set's keys that more than one row has, the group comes once.
+    let sets = "GROUP BY GROUPING SETS ((c.code % 2, c.sort, c.code), (c.code % 2, c.sort)) ORDER BY 1, 2, 3";
+    let sql = format!("SELECT c.code % 2, c.sort, c.code, count(v.person) FROM codes c JOIN visits v ON v.code = c.code {sets}");
+    veil.answers_as_postgresql(&Veil::asker(), &[&format!("SELECT * FROM ({sql}) q WHERE count > 0")]).await;
     let strict = ["count(v.person + c.rank)", "regr_count(v.person, c.rank)", "regr_count(c.rank, v.person)", "count(DISTINCT -v.code)"];
     for aggregate in strict {
         let sql = format!("SELECT c.code, {aggregate} FROM codes c LEFT JOIN visits v ON v.code = c.code GROUP BY 1 ORDER BY 1");
