@@ -4,7 +4,7 @@ use tokio_postgres::Config;
 
 use super::{Error, MAINTENANCE, Options, connect, identifier};
 
-/// What every cluster has besides, for sessions that replace [`MAINTENANCE`]; of the cluster's locale.
+/// What every cluster has besides, for sessions that make the others; of the cluster's locale.
 const TEMPLATE: &str = "template1";
 
 /// Creates the database of the options; `config`, which reaches the server, leads there afterwards.
@@ -15,13 +15,9 @@ pub async fn create(config: &mut Config, options: &Options) -> Result<(), Error>
         return Ok(());
     }
     let quoted = identifier(name);
-    if name == MAINTENANCE {
-        config.dbname(TEMPLATE);
-    }
-    let connected = connect(config).await?;
-    if name == MAINTENANCE {
-        connected.client.batch_execute(&format!("DROP DATABASE {quoted}")).await?;
-    }
+    let connected = connect(config.dbname(TEMPLATE)).await?;
+    // The one that every cluster has is of the cluster's locale.
+    connected.client.batch_execute(&format!("DROP DATABASE IF EXISTS {quoted}")).await?;
     let plain = format!("CREATE DATABASE {quoted}");
     let had = match &options.locale {
         Some(locale) => connected.client.batch_execute(&format!("{plain} {}", locale.options())).await.is_ok(),

@@ -53,16 +53,21 @@ async fn native_is_gone_after_drop_with_an_open_connection() {
     assert!(!directory.exists());
 }
 
+/// The locale `de-AT` of ICU.
+pub async fn austrian() -> Locale {
+    let server = LocalPostgres::start_engine(Engine::Native, Options::default()).await.unwrap();
+    let maker = connect(&server.config()).await.unwrap();
+    maker.client.batch_execute("CREATE DATABASE made TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await.unwrap();
+    Locale::of(&connect(server.config().dbname("made")).await.unwrap().client).await.unwrap()
+}
+
 /// Whatever its name; and where the machine lacks the locale, the database is there nonetheless.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_is_created_in_another_ones_locale() {
     let first = LocalPostgres::start(Options::default()).await.unwrap();
     let connected = connect(&first.config()).await.unwrap();
     let own = Locale::of(&connected.client).await.unwrap();
-    connected.client.batch_execute("CREATE DATABASE other TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await.unwrap();
-    let mut config = first.config();
-    let other = connect(config.dbname("other")).await.unwrap();
-    let locale = Locale::of(&other.client).await.unwrap();
+    let locale = austrian().await;
     assert_eq!((own.to_string(), locale.to_string()), ("C".to_owned(), "de-AT of ICU".to_owned()));
     connected
         .client
@@ -156,10 +161,7 @@ mod embedded {
     /// It has its own alone, and starts nonetheless.
     #[tokio::test(flavor = "multi_thread")]
     async fn another_ones_locale_is_done_without() {
-        let server = LocalPostgres::start_engine(Engine::Native, Options::default()).await.unwrap();
-        let maker = connect(&server.config()).await.unwrap();
-        maker.client.batch_execute("CREATE DATABASE made TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await.unwrap();
-        let locale = Locale::of(&connect(server.config().dbname("made")).await.unwrap().client).await.unwrap();
+        let locale = austrian().await;
         for name in ["my shop", "postgres"] {
             let options = Options { database: Some(name.to_owned()), locale: Some(locale.clone()), ..Options::default() };
             let embedded = LocalPostgres::start_engine(Engine::Embedded, options).await.unwrap();

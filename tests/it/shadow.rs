@@ -6,9 +6,11 @@ use bytes::Bytes;
 use pgveil::catalog::{Type, UniqueKey};
 use pgveil::engine::{Argument, Asker, Description, Format, Share};
 use pgveil::policy::{Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret, Step, Table, Unit, Wishes};
-use pgveil::postgres::{Engine, LocalPostgres, Locale, Options, connect};
+use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
+
+use crate::postgres::austrian;
 
 const BOOL: u32 = 16;
 const INT8: u32 = 20;
@@ -315,17 +317,9 @@ async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
     real.stop().await;
 }
 
-/// Of a database made so.
-async fn locale(options: &str) -> Locale {
-    let server = LocalPostgres::start_engine(Engine::Native, Options::default()).await.unwrap();
-    let maker = connect(&server.config()).await.unwrap();
-    maker.client.batch_execute(&format!("CREATE DATABASE made TEMPLATE template0 {options}")).await.unwrap();
-    Locale::of(&connect(server.config().dbname("made")).await.unwrap().client).await.unwrap()
-}
-
 async fn conforms(source: ShadowSource) {
     let has_any_locale = matches!(source, ShadowSource::LocalEngine(Engine::Native));
-    let locale = locale("LOCALE_PROVIDER icu ICU_LOCALE 'de-AT'").await;
+    let locale = austrian().await;
     let started = Instant::now();
     let options = ShadowOptions { locale: Some(locale), ..ShadowOptions::new(source, "shop", "15.18") };
     let shadow = Shadow::start(&policy(), options).await.unwrap();

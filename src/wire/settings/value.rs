@@ -2,6 +2,7 @@
 
 use super::known::{Kind, Known};
 use crate::policy::Wishes;
+use crate::postgres::identifier;
 use crate::refusal::{Refusal, sqlstate};
 
 /// Bytes that PostgreSQL keeps of a name.
@@ -176,11 +177,11 @@ pub(super) fn of_text(known: &Known, text: &str) -> Result<Vec<String>, Refusal>
     }
 }
 
-fn quote(identifier: &str) -> String {
-    let mut letters = identifier.chars();
+fn quote(name: &str) -> String {
+    let mut letters = name.chars();
     let plain = letters.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
         && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$');
-    if plain { identifier.to_owned() } else { format!("\"{}\"", identifier.replace('"', "\"\"")) }
+    if plain { name.to_owned() } else { identifier(name) }
 }
 
 /// A comma separated list of identifiers, quoted or folded to lower case; `None` where it is none.
