@@ -28,6 +28,7 @@ mod policy;
 mod postgres;
 mod previews;
 mod process;
+mod references;
 mod refusals;
 mod reuse;
 mod road;

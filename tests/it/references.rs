@@ -1,0 +1,94 @@
+//! The reference documents, held against the code: what the code reads is described, and what is
+//! described exists.
+
+use std::collections::BTreeSet;
+
+use pgveil::policy::File;
+
+use super::tidy::texts;
+
+fn document(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Texts in backquotes.
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// The text constant with which `rest` begins, after blanks.
+fn constant(rest: &str) -> Option<&str> {
+    rest.trim_start().strip_prefix('"')?.split('"').next()
+}
+
+/// Every key that the readers of the policy file ask for.
+fn policy_keys() -> BTreeSet<String> {
+    let is_reader = |path: &std::path::Path| {
+        let path = path.to_string_lossy().replace('\\', "/");
+        path.starts_with("src/policy/file") && !path.ends_with("tests.rs")
+    };
+    let mut keys = BTreeSet::new();
+    for (_, text) in texts("src/policy").into_iter().filter(|(path, _)| is_reader(path)) {
+        for call in ["required(", "optional("] {
+            keys.extend(text.split(call).skip(1).filter_map(constant).map(str::to_owned));
+        }
+        // The limits and the truths of a column are read by their names in a list.
+        keys.extend(text.split("\"limits.").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+        keys.extend(text.split("truth(\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+    }
+    keys.retain(|key| !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+    keys
+}
+
+#[test]
+fn every_key_of_the_policy_file_is_described() {
+    let keys = policy_keys();
+    assert!(keys.len() > 35 && keys.contains("quantum") && keys.contains("complete"), "found {keys:?}");
+    let text = document("docs/policy.md");
+    let words: BTreeSet<&str> =
+        text.lines().flat_map(quoted).flat_map(|text| text.split(|c: char| !c.is_ascii_lowercase() && c != '_')).collect();
+    let missing: Vec<_> = keys.iter().filter(|key| !words.contains(key.as_str())).collect();
+    assert!(missing.is_empty(), "docs/policy.md does not describe {missing:?}");
+}
+
+/// Each key in the first column of a table of the document is one that the code reads.
+#[test]
+fn every_described_key_of_the_policy_file_exists() {
+    let keys = policy_keys();
+    let text = document("docs/policy.md");
+    for line in text.lines().filter(|line| line.starts_with("| `")) {
+        let cell = line.split('|').nth(1).unwrap_or_default();
+        for key in quoted(cell).filter(|text| text.chars().all(|c| c.is_ascii_lowercase() || "_.".contains(c))) {
+            let last = key.rsplit('.').next().unwrap_or_default();
+            // A column may be one word.
+            assert!(keys.contains(last) || last == "hidden", "docs/policy.md describes `{key}`, which nothing reads");
+        }
+    }
+}
+
+/// The defaults of the limits are those of a policy that does not mention them.
+#[test]
+fn the_limits_defaults_are_as_described() {
+    const POLICY: &str = "version: 1
+privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}
+roles:
+  - name: analyst
+    password: SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=
+    budget: {epsilon: 1, delta: 1e-7}
+tables: {public.t: public}
+";
+    let limits = File::parse("policy", POLICY, |_| None).expect("a whole policy").limits;
+    let text = document("docs/policy.md");
+    let default = |key: &str| {
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).unwrap_or_else(|| panic!("no row for {key}"));
+        row.split('|').nth(2).unwrap_or_default().trim().trim_matches('`').to_owned()
+    };
+    assert_eq!(default("groups_per_unit"), limits.groups_per_unit.to_string());
+    assert_eq!(default("groups"), limits.groups.to_string());
+    assert_eq!(default("mirror_rows"), limits.mirror_rows.to_string());
+    assert_eq!(default("failures"), limits.failures.to_string());
+    assert_eq!(default("statement_timeout"), format!("{}s", limits.statement_timeout.as_secs()));
+    assert_eq!(default("connections"), limits.connections.to_string());
+    assert_eq!(default("connections_per_role"), limits.connections_per_role.to_string());
+    assert_eq!(default("connections_per_address"), limits.connections_per_address.to_string());
+}
