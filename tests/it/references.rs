@@ -45,8 +45,7 @@ fn every_key_of_the_policy_file_is_described() {
     let keys = policy_keys();
     assert!(keys.len() > 35 && keys.contains("quantum") && keys.contains("complete"), "found {keys:?}");
     let text = document("docs/policy.md");
-    let words: BTreeSet<&str> =
-        text.lines().flat_map(quoted).flat_map(|text| text.split(|c: char| !c.is_ascii_lowercase() && c != '_')).collect();
+    let words: BTreeSet<&str> = text.lines().flat_map(quoted).flat_map(|text| text.split(|c: char| !c.is_ascii_lowercase() && c != '_')).collect();
     let missing: Vec<_> = keys.iter().filter(|key| !words.contains(key.as_str())).collect();
     assert!(missing.is_empty(), "docs/policy.md does not describe {missing:?}");
 }
@@ -91,4 +90,65 @@ tables: {public.t: public}
     assert_eq!(default("connections"), limits.connections.to_string());
     assert_eq!(default("connections_per_role"), limits.connections_per_role.to_string());
     assert_eq!(default("connections_per_address"), limits.connections_per_address.to_string());
+}
+
+/// Names in the first column of the tables that follow a heading.
+fn named_under<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
+    let section = text.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no heading {heading}"));
+    let section = section.split("\n## ").next().unwrap_or_default();
+    section.lines().filter(|line| line.starts_with("| `")).flat_map(|line| quoted(line.split('|').nth(1).unwrap_or_default())).collect()
+}
+
+/// Keys of every object that the JSON of EXPLAIN is made of.
+#[test]
+fn the_keys_of_explain_are_described() {
+    let source = document("src/engine/explain.rs");
+    let keys: BTreeSet<&str> = source
+        .match_indices("\": ")
+        .filter_map(|(at, _)| source[..at].rsplit('"').next())
+        .filter(|key| !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
+        .collect();
+    assert!(keys.len() > 30 && keys.contains("budget_left_after"), "found {keys:?}");
+    let text = document("docs/operations.md");
+    let words: BTreeSet<&str> = text.lines().flat_map(quoted).collect();
+    let missing: Vec<_> = keys.iter().filter(|key| !words.contains(*key)).collect();
+    assert!(missing.is_empty(), "docs/operations.md does not describe {missing:?}");
+    for key in named_under(&text, "EXPLAIN") {
+        assert!(keys.contains(key), "docs/operations.md describes the key {key}, which EXPLAIN does not have");
+    }
+}
+
+#[test]
+fn the_metrics_are_described() {
+    let sources = [document("src/engine/meter.rs"), document("src/admin/mod.rs")].concat();
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+    let made: BTreeSet<&str> = sources
+        .match_indices("pgveil_")
+        .map(|(at, _)| &sources[at..])
+        .map(|rest| &rest[..rest.find(|c: char| !is_part(c)).unwrap_or(rest.len())])
+        .map(|name| ["_bucket", "_count", "_sum"].iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name)))
+        .filter(|name| *name != "pgveil_questions")
+        .collect();
+    let text = document("docs/operations.md");
+    let described: BTreeSet<&str> = named_under(&text, "Health and metrics").into_iter().filter(|name| name.starts_with("pgveil_")).collect();
+    assert!(made.len() > 5, "found {made:?}");
+    assert_eq!(made, described);
+}
+
+/// The commands of the document are those of `--help`.
+#[test]
+fn the_commands_are_described() {
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_pgveil")).arg("--help").output().expect("pgveil --help");
+    let help = String::from_utf8(help.stdout).expect("UTF-8");
+    let section = help.split("Commands:\n").nth(1).expect("a list of commands").split("\n\n").next().unwrap_or_default();
+    let commands: BTreeSet<String> = section
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| *word != "help")
+        .map(|word| format!("pgveil {word}"))
+        .collect();
+    let text = document("docs/operations.md");
+    let described: BTreeSet<String> = named_under(&text, "Commands").into_iter().map(str::to_owned).collect();
+    assert_eq!(commands, described);
 }
