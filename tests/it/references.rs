@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use pgveil::policy::File;
+use pgveil::policy::{File, VIEWS, WISHES};
+use pgveil::resolve::catalogue::{AGGREGATES, entries};
 
 use super::tidy::texts;
 
@@ -151,4 +152,64 @@ fn the_commands_are_described() {
     let text = document("docs/operations.md");
     let described: BTreeSet<String> = named_under(&text, "Commands").into_iter().map(str::to_owned).collect();
     assert_eq!(commands, described);
+}
+
+/// The table of functions, as docs/sql.md has it.
+fn functions() -> String {
+    let mut rows: std::collections::BTreeMap<&str, Vec<String>> = std::collections::BTreeMap::new();
+    for entry in entries() {
+        let argument = |kind: &pgveil::resolve::catalogue::Kind| {
+            let name = kind.data_type().to_string();
+            if kind.is_constant() { format!("*{name}*") } else { name }
+        };
+        let arguments: Vec<String> = entry.arguments.iter().map(argument).collect();
+        let form = format!("({}) → {}", arguments.join(", "), entry.result.data_type());
+        let forms = rows.entry(entry.name).or_default();
+        if !forms.contains(&form) {
+            forms.push(form);
+        }
+    }
+    let mut table = "| name | arguments → result |\n|---|---|\n".to_owned();
+    for (name, forms) in rows {
+        table += &format!("| `{}` | {} |\n", name.replace('|', "\\|"), forms.join("; "));
+    }
+    table
+}
+
+/// The functions of the document are those of the catalogue. `PGVEIL_WRITE=1` writes them.
+#[test]
+fn the_functions_are_listed() {
+    const BEGIN: &str = "PGVEIL_WRITE=1 -->\n";
+    const END: &str = "<!-- end -->";
+    let text = document("docs/sql.md");
+    let (before, rest) = text.split_once(BEGIN).expect("the beginning of the list");
+    let (listed, after) = rest.split_once(END).expect("the end of the list");
+    let wanted = functions();
+    if std::env::var_os("PGVEIL_WRITE").is_some() {
+        std::fs::write("docs/sql.md", [before, BEGIN, &wanted, END, after].concat()).expect("docs/sql.md");
+    } else {
+        assert!(listed == wanted, "docs/sql.md does not list the functions of today; run this test with PGVEIL_WRITE=1");
+    }
+}
+
+#[test]
+fn aggregates_settings_and_views_are_described() {
+    let text = document("docs/sql.md");
+    let words: BTreeSet<String> = text
+        .lines()
+        .flat_map(quoted)
+        .flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let aggregates = named_under(&text, "Aggregates").join(" ").to_ascii_lowercase();
+    let missing: Vec<_> = AGGREGATES.iter().filter(|name| !aggregates.contains(*name) && !name.starts_with("json")).collect();
+    assert!(missing.is_empty(), "docs/sql.md does not describe the aggregates {missing:?}");
+    let settings: BTreeSet<&str> = named_under(&text, "Settings").into_iter().collect();
+    assert_eq!(settings, WISHES.iter().map(|wish| wish.name).collect::<BTreeSet<_>>());
+    for view in &VIEWS {
+        assert!(words.contains(view.name), "docs/sql.md does not describe pgveil.{}", view.name);
+        for (column, _) in view.columns {
+            assert!(words.contains(*column), "docs/sql.md does not describe the column {column} of pgveil.{}", view.name);
+        }
+    }
 }
