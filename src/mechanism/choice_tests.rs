@@ -16,7 +16,7 @@ fn count(error: f64) -> (Loss, Loss) {
 
 fn chosen(accounts: &[Standing], error: f64) -> Mechanism {
     let (laplace, gaussian) = count(error);
-    choose(accounts, &laplace, &gaussian)
+    choose(accounts, &[Either { laplace, gaussian }])
 }
 
 #[test]
@@ -64,6 +64,39 @@ fn ties_go_to_the_gaussian_and_a_mechanism_without_epsilon_never_counts_as_pure(
     // Both use the whole budget.
     let laplace = Loss { epsilon: Some(account.cap.epsilon()), ..Loss::ZERO };
     let gaussian = Loss { epsilon: None, mu_squared: account.cap.mu_squared(), ..Loss::ZERO };
-    assert_eq!(choose(&[account], &laplace, &gaussian), Mechanism::Gaussian);
-    assert_eq!(choose(&[account], &gaussian, &gaussian), Mechanism::Gaussian);
+    assert_eq!(choose(&[account], &[Either { laplace, gaussian }]), Mechanism::Gaussian);
+    assert_eq!(choose(&[account], &[Either { laplace: gaussian, gaussian }]), Mechanism::Gaussian);
+}
+
+#[test]
+fn releases_of_a_statement_take_one_noise() {
+    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let of = |error| {
+        let (laplace, gaussian) = count(error);
+        Either { laplace, gaussian }
+    };
+    let chosen = |releases: &[Either]| choose(&[account], releases);
+    assert_eq!(chosen(&[of(10.0), of(10.0)]), Mechanism::Laplace);
+    // One that prefers a Gaussian decides for its sibling, which alone would not take it.
+    assert_eq!((chosen(&[of(10.0)]), chosen(&[of(14.0)])), (Mechanism::Laplace, Mechanism::Gaussian));
+    assert_eq!(chosen(&[of(10.0), of(14.0)]), Mechanism::Gaussian);
+    assert_eq!(chosen(&[of(14.0), of(10.0)]), Mechanism::Gaussian);
+    // Each epsilon fits, their sum does not: eight counts of 0.141.
+    assert_eq!(chosen(&[of(10.0); 7]), Mechanism::Laplace);
+    assert_eq!(chosen(&[of(10.0); 8]), Mechanism::Gaussian);
+}
+
+#[test]
+fn a_release_without_choice_counts_in_the_sum_alone() {
+    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let (laplace, gaussian) = count(10.0);
+    let count = Either { laplace, gaussian };
+    // As an exponential mechanism: alone it would rather be counted by mu^2.
+    let drawn = |epsilon: f64, mu_squared: f64| {
+        let loss = Loss { epsilon: Some(Fixed::round_up(epsilon)), mu_squared: Fixed::round_up(mu_squared), ..Loss::ZERO };
+        Either { laplace: loss, gaussian: loss }
+    };
+    assert_eq!(choose(&[account], &[count, drawn(0.01, 1e-4)]), Mechanism::Laplace);
+    assert_eq!(choose(&[account], &[count, drawn(0.5, 1e-4)]), Mechanism::Gaussian);
+    assert_eq!(choose(&[account], &[count, drawn(0.9, 1.0)]), Mechanism::Gaussian);
 }

@@ -21,7 +21,7 @@ fn answered(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
     let (pure, normal) = (loss_laplace(epsilon), loss_gaussian(mu));
     let (mut spent, mut counts) = (Loss::ZERO, (0, 0));
     loop {
-        let mechanism = choose(&[Standing { cap, spent }], &pure, &normal);
+        let mechanism = choose(&[Standing { cap, spent }], &[Either { laplace: pure, gaussian: normal }]);
         let (next, count) = match mechanism {
             Mechanism::Laplace => (pure, &mut counts.0),
             Mechanism::Gaussian => (normal, &mut counts.1),

@@ -19,7 +19,7 @@ mod threshold;
 
 pub use account::{Accounting, Cap, CapError};
 pub use calibration::{Calibrated, CalibrationError, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold};
-pub use choice::{Mechanism, Standing, choose};
+pub use choice::{Either, Mechanism, Standing, choose};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use exponential::{Exponential, Run};
 pub use loss::{Fixed, Loss, Mu};

@@ -5,8 +5,9 @@
 //! has an error that depends on the data; for it the wish holds for the counts and sums it is made of.
 
 use super::deviation::measure_noise;
+use super::price::fixed;
 use super::{Lattice, Measure, Output, ReleasePlan, Terms, measure_deviation};
-use crate::mechanism::{Accounting, Fixed, epsilon_of_mu, mu_of};
+use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -111,8 +112,7 @@ impl Needs {
     /// # Errors
     /// 22023 where the statement would need more than the policy's ceiling: says how much.
     pub fn add(&mut self, factor: f64, terms: &Terms, share: usize, policy: &Policy) -> Result<f64, Refusal> {
-        let fixed = |value: f64| Fixed::round_down(value.clamp(0.0, 1e6));
-        let pure = terms.accounts.iter().any(|a| a.cap.accounting() == Accounting::Pure);
+        let pure = terms.is_pure();
         let needs = |mu_squared: f64| {
             let up = Fixed::round_up(mu_squared.clamp(0.0, 1e9));
             epsilon_of_mu(up, fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
@@ -122,21 +122,23 @@ impl Needs {
             self.epsilon += own;
             (own, self.epsilon)
         } else {
-            let trial = mu_of(fixed(terms.epsilon), fixed(terms.delta)).map_or(0.0, |mu| mu.to_f64());
+            let trial = terms.mu(terms.epsilon).map_or(0.0, |mu| mu.to_f64());
             let mu_squared = (trial * factor).powi(2) / share as f64;
             self.mu_squared += mu_squared;
             (needs(mu_squared), needs(self.mu_squared))
         };
         let most = policy.privacy.epsilon_max;
-        if whole > most {
-            let need = if whole.is_finite() { format!("epsilon {whole:.3}") } else { "more epsilon than can be counted".to_owned() };
-            return Err(Refusal::new(
-                sqlstate::INVALID_PARAMETER_VALUE,
-                format!("pgveil.target_error needs {need} for this query, and at most {most} may be spent on one"),
-            )
-            .detail("Nothing was charged. The data owner's policy sets the ceiling.")
-            .hint("Wish for a larger error, or ask for fewer groups and aggregates."));
-        }
-        Ok(own)
+        if whole > most { Err(too_dear(whole, most)) } else { Ok(own) }
     }
+}
+
+/// 22023: says how much the wanted error needs.
+pub(super) fn too_dear(needed: f64, most: f64) -> Refusal {
+    let need = if needed.is_finite() { format!("epsilon {needed:.3}") } else { "more epsilon than can be counted".to_owned() };
+    Refusal::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("pgveil.target_error needs {need} for this query, and at most {most} may be spent on one"),
+    )
+    .detail("Nothing was charged. The data owner's policy sets the ceiling.")
+    .hint("Wish for a larger error, or ask for fewer groups and aggregates.")
 }

@@ -10,10 +10,10 @@ use super::expression::Expressions;
 use super::ground::{ground, inlined_columns};
 use super::levels::Levels;
 use super::partials::{Count, Mask, Measure, Partial};
-use super::price::Bounding;
+use super::price::{Bounding, Portion};
 use super::relation::Flat;
 use super::turned::made_of;
-use super::{Emission, Price, ReleasePlan, Terms};
+use super::{Emission, Price, ReleasePlan};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::refusal::Refusal;
@@ -76,10 +76,11 @@ pub struct Total {
 
 /// `None` where neither a coarser nor a finer question can have a part in it: without a vector, with keys by threshold, with constants made of other releases, or
 /// with narrower bounds than the policy's, which cut finer groups otherwise.
-pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, plain: &[Partial], terms: &Terms) -> Result<Option<Family>, Refusal> {
+pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, plain: &[Partial], portion: &Portion<'_>) -> Result<Option<Family>, Refusal> {
     let Some(price) = &plan.price else { return Ok(None) };
     let listed = plan.keys.iter().all(|(_, rule)| matches!(rule, KeyRule::Domain(_)));
-    let narrowed = terms.wishes.groups_per_unit.is_some() || terms.wishes.rows_per_unit.is_some();
+    let wishes = &portion.terms.wishes;
+    let narrowed = wishes.groups_per_unit.is_some() || wishes.rows_per_unit.is_some();
     if !listed || narrowed || price.threshold.is_some() || !plan.tuples.is_empty() || !emission.order.ids.is_empty() {
         return Ok(None);
     }
@@ -115,7 +116,7 @@ pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, plain: &[Parti
     }
     let totals = totals.into_iter().filter_map(|total| total.released(&plan.coordinates)).collect();
     let columns = emission.readings(&conditions, &keys, &expressions)?;
-    Ok(Some(Family { digest: digest.finalize().into(), epsilon: terms.epsilon, conditions, keys, columns, coordinates, totals }))
+    Ok(Some(Family { digest: digest.finalize().into(), epsilon: portion.epsilon, conditions, keys, columns, coordinates, totals }))
 }
 
 impl Total {

@@ -33,6 +33,7 @@ mod statement;
 mod step;
 mod text;
 mod turned;
+mod whole;
 mod work;
 
 use std::ops::ControlFlow;
@@ -56,7 +57,7 @@ pub use turned::made_of;
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
 use crate::catalog::{Collation, Type};
-use crate::mechanism::{Loss, Mechanism};
+use crate::mechanism::Loss;
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId, Uncertainty};
@@ -300,36 +301,14 @@ fn fits(printed: usize) -> Result<(), Refusal> {
 /// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54000 where the answer would be too large, 54001 where the
 /// statements would grow too large or one row could keep them too long.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
-    let mut layouts = Vec::new();
-    for (release, cut) in analyzed.releases().iter().zip(analyzed.query().releases()) {
-        let told: Vec<usize> = cut.uncertainties.iter().flat_map(|asked| asked.formula.aggregates()).collect();
-        layouts.push(partials::Partials::new(release, analyzed.columns(), &told)?);
-    }
-    let share = layouts.iter().map(partials::Partials::statements).sum::<usize>().max(1);
+    let asked = whole::asked(analyzed, policy, terms)?;
+    let mechanism = whole::mechanism(&asked, policy, terms)?;
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
-    let mut needs = aim::Needs::default();
     let mut size = size::Size::default();
-    let (mut aggregates, mut printed) = (0, 0);
-    for ((release, cut), layout) in analyzed.releases().iter().zip(analyzed.query().releases()).zip(layouts) {
-        let plain = vec![1; layout.coordinates.len()];
-        let mut plan = rewrite_release(release, analyzed, policy, terms, (layout.clone(), &plain), share)?;
-        if let Some(targets) = terms.wishes.target_error
-            && !plan.statements().is_empty()
-        {
-            let wanted = aim::wanted(&plan, targets, aggregates)?;
-            let stress = aim::stress(&plan, &wanted);
-            let (mut factor, mut chosen) = (aim::factor(&plan, &wanted)?, &plain);
-            if let Ok(stressed) = rewrite_release(release, analyzed, policy, terms, (layout.clone(), &stress), share)
-                && let Ok(lower) = aim::factor(&stressed, &wanted)
-                && lower < factor * aim::GAIN
-            {
-                (factor, chosen) = (lower, &stress);
-            }
-            let epsilon = needs.add(factor, terms, share, policy)?;
-            plan = rewrite_release(release, analyzed, policy, &Terms { epsilon, ..terms.clone() }, (layout, chosen), 1)?;
-        }
-        aggregates += release.aggregates.len();
+    let mut printed = 0;
+    for (asked, cut) in asked.iter().zip(analyzed.query().releases()) {
+        let mut plan = rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism))?;
         printed += plan.printed();
         fits(printed)?;
         plan.uncertainties.clone_from(&cut.uncertainties);
@@ -340,6 +319,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             .ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
         releases.push(plan);
     }
+    whole::within_ceiling(&loss, policy, terms)?;
     work::check(releases.iter().fold(0, |sum: u64, release| sum.saturating_add(release.work)))?;
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
@@ -355,15 +335,9 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     })
 }
 
-fn rewrite_release(
-    release: &AnalyzedRelease,
-    analyzed: &Analyzed,
-    policy: &Policy,
-    terms: &Terms,
-    (layout, stress): (partials::Partials, &[u64]),
-    share: usize,
-) -> Result<ReleasePlan, Refusal> {
-    let partials::Partials { coordinates, measures, outputs, questions } = layout;
+fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Policy, portion: &price::Portion<'_>) -> Result<ReleasePlan, Refusal> {
+    let release = asked.release;
+    let partials::Partials { coordinates, measures, outputs, questions } = asked.layout.clone();
     let relied_on = release.tables.iter().map(|id| &policy.tables[id.0]);
     let relied_on = relied_on.map(|t| (t.oid, t.schema.clone(), t.name.clone(), t.fingerprint.clone())).collect();
     let keys: Vec<(Type, KeyRule)> = release.keys.iter().map(|(e, rule)| (e.data_type.clone(), rule.clone())).collect();
@@ -395,17 +369,8 @@ fn rewrite_release(
     let mut plain = None;
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
-        let priced = |coordinates: &[Partial]| price::price(release, (coordinates, stress), policy, terms, share);
-        let mut price = priced(&plan.coordinates)?;
-        plain = Some((plan.coordinates.clone(), price.clone()));
-        // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain layout: there it stays.
-        if terms.wishes.target_error.is_none()
-            && let Some(coordinates) = turned::turned(&plan.coordinates, &plan.measures)
-            && let Ok(turned) = priced(&coordinates)
-            && turned.mechanism == Mechanism::Laplace
-        {
-            (plan.coordinates, price) = (coordinates, turned);
-        }
+        let price::Vector { coordinates, price, plain: unturned } = price::vector(release, &asked.layout, &asked.stress, policy, portion)?;
+        plain = Some((std::mem::replace(&mut plan.coordinates, coordinates), unturned));
         let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
         plan.work += work::of(&statement);
         plan.statement = Some(Statement::print(&statement)?);
@@ -413,7 +378,7 @@ fn rewrite_release(
         plan.price = Some(price);
     }
     for question in questions {
-        let (kind, loss) = price::part(&question, release, terms, share)?;
+        let (kind, loss) = price::part(&question, release, portion)?;
         let statement = emission.part(&question)?;
         plan.work += work::of(&statement);
         plan.parts.push(PartPlan { statement: Statement::print(&statement)?, question, kind, loss });
@@ -424,7 +389,7 @@ fn rewrite_release(
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
-        plan.family = plain.as_ref().map(|(coordinates, _)| family::family(&emission, &plan, coordinates, terms)).transpose()?.flatten();
+        plan.family = plain.as_ref().map(|(coordinates, _)| family::family(&emission, &plan, coordinates, portion)).transpose()?.flatten();
     }
     let middle = |id: &ConstantId| analyzed.query().constant(*id).0;
     plan.beside = release.beside.iter().map(|beside| (beside.tables.clone(), beside.constants.iter().map(middle).collect())).collect();

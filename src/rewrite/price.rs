@@ -4,12 +4,13 @@ use num_bigint::BigUint;
 
 use super::clip::roomy;
 use super::norm::{Norms, norms, weights};
-use super::partials::{Mask, PRESENCE, Partial};
+use super::partials::{Mask, PRESENCE, Partial, Partials};
 use super::parts::{Halving, PartKind, Question, ROW_WEIGHT, Subject};
+use super::turned::turned;
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
 use crate::mechanism::{
-    Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu, Presence, Standing, choose, gaussian, laplace, loss_gaussian,
-    loss_laplace, loss_threshold, mu_of, threshold,
+    Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu, Presence, Standing, gaussian, laplace, loss_gaussian, loss_laplace,
+    loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
@@ -70,7 +71,45 @@ impl Price {
     }
 }
 
-/// Prices a release; `share` is how many releases split the statement's epsilon. Coordinates' weights are multiplied by their `stress`: norms and noise follow the weights.
+/// What a release, or a part of one, is priced by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Portion<'a> {
+    pub terms: &'a Terms,
+    /// What is split: the statement's, or the release's own where an error is wanted.
+    pub epsilon: f64,
+    /// Among so many statements of the database, in equal parts.
+    pub share: usize,
+    /// Of all releases of the analyst's statement.
+    pub mechanism: Mechanism,
+}
+
+/// The vector of a release: the layout that its noise serves best, and the price. Coordinates' weights are multiplied by their `stress`.
+///
+/// # Errors
+/// As [`price`].
+pub fn vector(release: &AnalyzedRelease, layout: &Partials, stress: &[u64], policy: &Policy, portion: &Portion<'_>) -> Result<Vector, Refusal> {
+    let plain = price(release, (&layout.coordinates, stress), policy, portion)?;
+    let mut vector = Vector { coordinates: layout.coordinates.clone(), price: plain.clone(), plain };
+    // Shorter in L1, as long in L2. Weights that a wish for an error chose are those of the plain layout: there it stays.
+    if portion.mechanism == Mechanism::Laplace
+        && portion.terms.wishes.target_error.is_none()
+        && let Some(coordinates) = turned(&layout.coordinates, &layout.measures)
+        && let Ok(price) = price(release, (&coordinates, stress), policy, portion)
+    {
+        (vector.coordinates, vector.price) = (coordinates, price);
+    }
+    Ok(vector)
+}
+
+/// A vector and its price.
+pub(super) struct Vector {
+    pub coordinates: Vec<Partial>,
+    pub price: Price,
+    /// The price of the plain layout.
+    pub plain: Price,
+}
+
+/// Prices a release. Coordinates' weights are multiplied by their `stress`: norms and noise follow the weights.
 ///
 /// # Guarantee
 /// With the clip enforced by the emitted levels (or proved by a key of the catalog), adding noise from `calibrated` to every coordinate of every group costs at
@@ -86,10 +125,9 @@ pub fn price(
     release: &AnalyzedRelease,
     (coordinates, stress): (&[Partial], &[u64]),
     policy: &Policy,
-    terms: &Terms,
-    share: usize,
+    portion: &Portion<'_>,
 ) -> Result<Price, Refusal> {
-    let groups = groups(release, policy, &terms.wishes);
+    let groups = groups(release, policy, &portion.terms.wishes);
     let weights = balanced(weights(coordinates), release, coordinates, groups);
     let weights: Vec<BigUint> = weights.into_iter().zip(stress).map(|(weight, stress)| weight * *stress).collect();
     let within_clip = release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
@@ -99,11 +137,11 @@ pub fn price(
         l1 = roomy(&l1, Mechanism::Laplace, coordinates.len(), groups);
     }
     let keyed = release.is_thresholded();
-    if keyed && is_pure(terms) {
+    if keyed && portion.terms.is_pure() {
         return Err(Refusal::unsupported("GROUP BY a column without declared values under pure accounting")
             .hint("Ask the data owner to declare the column's values."));
     }
-    let mut price = noise((l2, l1), weights, terms, share)?;
+    let mut price = noise((l2, l1), weights, portion)?;
     price.within_clip = within_clip;
     if keyed {
         release_keys(&mut price, coordinates, u32::try_from(groups).unwrap_or(u32::MAX))?;
@@ -119,7 +157,7 @@ pub fn price(
 /// in each grouping set. A value's count, sum and squares are one row's coordinates, whose weighted norms [`norms`] bounds by a and b: by the triangle
 /// inequality a set's groups move by at most K a in L2 and K b in L1, and those of m sets, which are unlike coordinates, by sqrt(m) K a and m K b. Of the draws each has
 /// an equal part of the share (those that one unit meets: fractions chosen together, [`Halving`], meet it once a level); together they cost at most `loss`.
-pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share: usize) -> Result<(PartKind, Loss), Refusal> {
+pub fn part(question: &Question, release: &AnalyzedRelease, portion: &Portion<'_>) -> Result<(PartKind, Loss), Refusal> {
     let unit_max = question.unit_max(release);
     if let Subject::Distinct { values, per_unit_max: _, degree } = &question.subject {
         // Each grouping set counts the unit's values anew.
@@ -131,20 +169,14 @@ pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share
         let weights = weights(&coordinates);
         let one = norms(&coordinates, &weights).row;
         let clips = (ceil_sqrt(&(one.squared * BigUint::from(unit_max).pow(2) * sets)), one.absolute * unit_max * sets);
-        let Price { calibrated, clip, weights, loss, .. } = noise(clips, weights, terms, share)?;
+        let Price { calibrated, clip, weights, loss, .. } = noise(clips, weights, portion)?;
         return Ok((PartKind::Count { calibrated, weights, clip }, loss));
     }
     // Draws that one unit meets.
     let fractions = question.fractions().len();
     let is_halved = fractions >= Halving::LEAST;
     let steps = if is_halved { question.targets.len() - fractions + Halving::levels(fractions) as usize } else { question.targets.len() };
-    let Budget { mu, epsilon } = budget(terms, share);
-    let eta = match mu {
-        // The linear bound of mu, which the loss is made of.
-        Some(mu) if !is_pure(terms) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
-        _ => epsilon.to_f64() / steps as f64,
-    };
-    let eta = Exponential::eta(eta).ok_or_else(out_of_reach)?;
+    let eta = eta(steps, portion)?;
     let draws: Vec<Exponential> = question.targets.iter().map(|t| Exponential { eta, width: BigUint::from(unit_max) * t.spread() }).collect();
     // A draw's cost is its eta's alone.
     let loss = draws.iter().cycle().take(steps).try_fold(Loss::ZERO, |sum, draw| sum.compose(draw.loss())).ok_or_else(out_of_reach)?;
@@ -153,52 +185,78 @@ pub fn part(question: &Question, release: &AnalyzedRelease, terms: &Terms, share
     Ok((PartKind::Choice { draws, halving, weight_max: unit_max, row_weight }, loss))
 }
 
-fn is_pure(terms: &Terms) -> bool {
-    terms.accounts.iter().any(|a| a.cap.accounting() == Accounting::Pure)
+/// The strength of each of so many draws, which together cost at most the portion.
+fn eta(steps: usize, portion: &Portion<'_>) -> Result<u64, Refusal> {
+    let Budget { mu, epsilon } = budget(portion);
+    let mu = mu.filter(|_| !portion.terms.is_pure());
+    let about = match mu {
+        // The linear bound of mu, which the loss is made of.
+        Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
+        None => epsilon.to_f64() / steps as f64,
+    };
+    let about = Exponential::eta(about).ok_or_else(out_of_reach)?;
+    let fits = |eta: &u64| {
+        let one = Exponential { eta: *eta, width: BigUint::from(1u8) }.loss();
+        let all = (0..steps).try_fold(Loss::ZERO, |sum, _| sum.compose(one));
+        all.is_some_and(|all| mu.map_or(all.epsilon <= Some(epsilon), |mu| all.mu_squared <= mu.squared()))
+    };
+    // The loss has a margin for its own rounding, of a few units at most.
+    (about.saturating_sub(16).max(1)..=about).rev().find(fits).ok_or_else(out_of_reach)
 }
 
-/// What one of `share` equal parts of a statement may cost: as a Gaussian's mu, where delta allows one, and as pure epsilon.
+impl Terms {
+    /// Only a pure epsilon is admitted.
+    pub(super) fn is_pure(&self) -> bool {
+        self.accounts.iter().any(|a| a.cap.accounting() == Accounting::Pure)
+    }
+
+    /// The mu that an epsilon stands for.
+    pub(super) fn mu(&self, epsilon: f64) -> Option<Mu> {
+        mu_of(fixed(epsilon), fixed(self.delta))
+    }
+}
+
+pub(super) fn fixed(value: f64) -> Fixed {
+    Fixed::round_down(value.clamp(0.0, 1e6))
+}
+
+/// What one of a portion's equal parts may cost: as a Gaussian's mu, where delta allows one, and as pure epsilon. All of them together cost no more than the whole, exactly.
 struct Budget {
     mu: Option<Mu>,
     epsilon: Fixed,
 }
 
-fn budget(terms: &Terms, share: usize) -> Budget {
-    let fixed = |value: f64| Fixed::round_down(value.clamp(0.0, 1e6));
-    let whole = mu_of(fixed(terms.epsilon), fixed(terms.delta));
-    let mu = whole.map(|mu| Mu::round_down(mu.to_f64() / (share as f64).sqrt()));
-    Budget { mu, epsilon: fixed(terms.epsilon / share as f64) }
+fn budget(portion: &Portion<'_>) -> Budget {
+    let Portion { terms, epsilon, share, mechanism: _ } = portion;
+    let share = *share as u128;
+    let part = |whole: Mu| u64::try_from((whole.squared().0 / share).isqrt()).ok().filter(|mu| *mu > 0).map(Mu);
+    Budget { mu: terms.mu(*epsilon).and_then(part), epsilon: Fixed(fixed(*epsilon).0 / share) }
 }
 
 /// Noise for a weighted vector of at most these L2 and L1 norms.
-fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, terms: &Terms, share: usize) -> Result<Price, Refusal> {
-    let pure = is_pure(terms);
-    let Budget { mu, epsilon } = budget(terms, share);
-    let gaussian_loss = mu.map(loss_gaussian);
-    // Laplace noise of the same standard error: b = SE / sqrt 2.
-    let epsilon = match (pure, mu) {
-        (true, _) | (false, None) => epsilon,
-        (false, Some(mu)) => Fixed::round_down((ratio(&l1, &l2) * std::f64::consts::SQRT_2 * mu.to_f64()).clamp(0.0, 1e6)),
-    };
-    let mechanism = match (mu, gaussian_loss) {
-        (Some(_), Some(loss)) if epsilon > Fixed::ZERO => choose(&terms.accounts, &loss_laplace(epsilon), &loss),
-        (Some(_), Some(_)) => Mechanism::Gaussian,
-        _ if pure => Mechanism::Laplace,
-        _ => return Err(out_of_reach()),
-    };
-    let (clip, loss) = match (mechanism, mu) {
-        (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu)),
-        _ => (l1, loss_laplace(epsilon)),
+fn noise((l2, l1): (BigUint, BigUint), weights: Vec<BigUint>, portion: &Portion<'_>) -> Result<Price, Refusal> {
+    let Budget { mu, epsilon } = budget(portion);
+    let mechanism = portion.mechanism;
+    let (clip, loss, accuracy) = match (mechanism, mu) {
+        (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu), mu.to_f64()),
+        (Mechanism::Laplace, _) if portion.terms.is_pure() => (l1, loss_laplace(epsilon), mu.map_or(epsilon.to_f64(), Mu::to_f64)),
+        (Mechanism::Laplace, Some(mu)) => {
+            // Laplace noise of the same standard error: b = SE / sqrt 2.
+            let epsilon = fixed(ratio(&l1, &l2) * std::f64::consts::SQRT_2 * mu.to_f64());
+            (l1, loss_laplace(epsilon), mu.to_f64())
+        }
+        (Mechanism::Gaussian | Mechanism::Laplace, None) => return Err(out_of_reach()),
     };
     let calibrated = weights
         .iter()
-        .map(|weight| match (mechanism, mu) {
-            (Mechanism::Gaussian, Some(mu)) => gaussian(&clip, weight, mu),
-            _ => laplace(&clip, weight, epsilon),
+        .map(|weight| {
+            let drawn = match (mechanism, mu) {
+                (Mechanism::Gaussian, Some(mu)) => gaussian(&clip, weight, mu),
+                (Mechanism::Gaussian, None) | (Mechanism::Laplace, _) => laplace(&clip, weight, loss.epsilon.unwrap_or(Fixed::ZERO)),
+            };
+            drawn.map_err(|_| out_of_reach())
         })
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| out_of_reach())?;
-    let accuracy = mu.map_or(epsilon.to_f64(), |mu| mu.to_f64());
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(Price { mechanism, clip, weights, calibrated, threshold: None, groups_per_unit: None, within_clip: false, loss, l2, accuracy })
 }
 

@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
-use pgveil::engine::Asker;
+use pgveil::engine::{Asker, constants};
+use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Mechanism, Standing, mu_of};
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::rewrite::{Measure, Plan, measure_deviation};
+use pgveil::policy::{Policy, TargetError, Wishes};
+use pgveil::rewrite::{Measure, PartKind, Plan, Terms, measure_deviation};
 
 use crate::veil::Veil;
+
+/// One release that small budgets would take Laplace noise for, beside one that none would.
+const MIXED: &str = "SELECT a.n, b.year, b.w FROM (SELECT count(*) AS n FROM nls.women) AS a
+    CROSS JOIN (SELECT year, avg(hourly_wage) AS w FROM nls.interviews GROUP BY year) AS b";
 
 fn query(sql: &str) -> Query {
     match parse(sql).unwrap().as_slice() {
@@ -108,4 +114,91 @@ async fn of_long_questions_few_are_kept() {
         assert!(Arc::ptr_eq(&plans[number], &plan(&veil, &asker, &sized(number, 190_000)).await), "{number}");
     }
     assert!(!Arc::ptr_eq(&plans[2], &plan(&veil, &asker, &sized(2, 190_000)).await));
+}
+
+/// The ceiling binds the statement, also where one release alone would take another noise than its sibling: the review's own run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
+    let small = |yaml: String| {
+        let yaml = yaml.replace("budget: {epsilon: 8, delta: 1e-6}", "budget: {epsilon: 1, delta: 1e-6}");
+        yaml.replace("budget: {epsilon: 3, delta: 1e-7", "budget: {epsilon: 1, delta: 1e-6")
+    };
+    let veil = Veil::demo(small, Veil::silent()).await;
+    let lines = veil.explained(Veil::wishes(0.5), &format!("EXPLAIN {MIXED}")).await;
+    assert!(lines.iter().any(|line| line.contains("v0: rows: Gaussian noise")), "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains("Laplace noise")), "{lines:#?}");
+    let cost = lines.iter().find_map(|line| line.strip_prefix("Cost: mu ")).unwrap();
+    let mu: f64 = cost.split(' ').next().unwrap().parse().unwrap();
+    let most = mu_of(Fixed::round_down(0.5), Fixed::round_down(1e-6)).unwrap().to_f64();
+    assert!(mu <= most + 5e-5, "{mu} of {most}");
+    // Alone the count does take it.
+    let lines = veil.explained(Veil::wishes(0.5), "EXPLAIN SELECT count(*) FROM nls.women").await;
+    assert!(lines.iter().any(|line| line.contains("v0: rows: Laplace noise")), "{lines:#?}");
+    // A whole budget's epsilon buys one statement of an untouched account, and no second.
+    let asker = Asker { wishes: Veil::wishes(0.99), ..Veil::asker() };
+    veil.ask_as(&asker, MIXED).await.unwrap();
+    assert!(veil.spent().await <= mu_of(Fixed::round_down(0.99), Fixed::round_down(1e-6)).unwrap().squared().to_f64());
+    assert!(veil.ask_as(&asker, &MIXED.replace("women", "women WHERE birth_year > 1945")).await.is_err());
+}
+
+fn mechanisms(plan: &Plan) -> Vec<Mechanism> {
+    let vectors = plan.releases().iter().filter_map(|release| release.price()).map(|price| price.mechanism);
+    let counted = plan.releases().iter().flat_map(|release| release.parts()).filter_map(|part| match &part.kind {
+        PartKind::Count { calibrated, .. } => calibrated.first(),
+        PartKind::Choice { .. } => None,
+    });
+    let of_parts = counted.map(|calibrated| match calibrated.noise {
+        pgveil::mechanism::Noise::Laplace { .. } => Mechanism::Laplace,
+        pgveil::mechanism::Noise::Gaussian { .. } => Mechanism::Gaussian,
+    });
+    vectors.chain(of_parts).collect()
+}
+
+/// To the last unit of 2^-60, for every noise, accounting, wish and number of releases; and all releases take one noise.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_statement_costs_more_than_its_ceiling() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let policy = veil.engine.policy();
+    let distinct = "SELECT count(DISTINCT married), count(*) FROM nls.interviews";
+    let percentiles = "SELECT count(*), percentile_cont(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY hourly_wage),
+        max(hourly_wage), mode() WITHIN GROUP (ORDER BY year) FROM nls.interviews";
+    let middle = "SELECT count(*) FROM nls.women WHERE birth_year > (SELECT avg(birth_year) FROM nls.women)";
+    let keyed = "SELECT birth_year * 2, count(*), (SELECT count(*) FROM nls.women) FROM nls.women GROUP BY 1";
+    let three =
+        "SELECT (SELECT count(*) FROM nls.women), (SELECT count(*) FROM nls.women WHERE race = 'black'), (SELECT sum(birth_year) FROM nls.women)";
+    let one = "SELECT count(*) FROM nls.women";
+    let (mut laplace, mut gaussian) = (0, 0);
+    for accounting in [Accounting::Gdp, Accounting::Zcdp, Accounting::Pure] {
+        for budget in [0.3, 1.0, 8.0] {
+            let down = Fixed::round_down;
+            let cap = Cap::new(down(budget), down(1e-6), down(0.005), accounting).unwrap();
+            let accounts = vec![Standing { cap, spent: Loss::ZERO }; 2];
+            for (epsilon, target) in [(0.05, None), (0.3, None), (0.7, None), (1.0, None), (0.5, Some(40.0)), (0.1, Some(200.0))] {
+                let target_error = target.map(|error| TargetError::Absolute(error).into());
+                let wishes = Wishes { target_error, ..Veil::wishes(epsilon) };
+                let terms = Terms { epsilon, delta: 1e-6, accounts: accounts.clone(), wishes };
+                for sql in [one, MIXED, distinct, percentiles, middle, keyed, three] {
+                    let Some(plan) = planned(sql, policy, &terms) else { continue };
+                    let most = down(if target.is_some() { policy.privacy.epsilon_max } else { epsilon });
+                    let (loss, mu) = (plan.loss(), mu_of(most, down(1e-6)).unwrap());
+                    let is_within = loss.epsilon.is_some_and(|own| own <= most) || accounting != Accounting::Pure && loss.mu_squared <= mu.squared();
+                    assert!(is_within, "{accounting:?} {budget} {epsilon} {target:?} {sql}: {loss:?}");
+                    let found = mechanisms(&plan);
+                    assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{accounting:?} {budget} {epsilon} {target:?} {sql}: {found:?}");
+                    match found.first() {
+                        Some(Mechanism::Laplace) => laplace += 1,
+                        Some(Mechanism::Gaussian) => gaussian += 1,
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+    assert!(laplace > 20 && gaussian > 40, "{laplace} {gaussian}");
+}
+
+/// `None` where it is refused: keys by threshold under pure accounting, errors that cannot be aimed at.
+fn planned(sql: &str, policy: &Policy, terms: &Terms) -> Option<Plan> {
+    let constants = constants(&Veil::asker(), policy);
+    pgveil::engine::plan(&query(sql), policy, &["public".to_owned()], &constants, terms).ok()
 }

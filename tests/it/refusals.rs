@@ -120,6 +120,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "an aggregate of a part has no coordinates",
             "an empty row could not be made",
             "the emitted statement does not survive printing",
+            "the parts of a query cost more than the whole",
             "the policy's path from {}.{} to its unit is incomplete",
             "this aggregate",
         ],
