@@ -31,24 +31,69 @@ impl Draw {
             '#' => (
                 &["x", "1.5::float8", "i::float8", "n::float8"],
                 &[
-                    "(# * #)", "(# / #)", "(# + #)", "power(#, 3)", "power(#, -0.5)", "exp(#)", "ln(#)", "sqrt(#)", "atanh(#)", "least(#, #)",
-                    "greatest(#, 7)", "(@)::float8", "CASE WHEN # > # THEN # ELSE # END", "nullif(#, #)", "coalesce(#, #)", "(#)::float4::float8", "sinh(#)",
+                    "(# * #)",
+                    "(# / #)",
+                    "(# + #)",
+                    "power(#, 3)",
+                    "power(#, -0.5)",
+                    "exp(#)",
+                    "ln(#)",
+                    "sqrt(#)",
+                    "atanh(#)",
+                    "least(#, #)",
+                    "greatest(#, 7)",
+                    "(@)::float8",
+                    "CASE WHEN # > # THEN # ELSE # END",
+                    "nullif(#, #)",
+                    "coalesce(#, #)",
+                    "(#)::float4::float8",
+                    "sinh(#)",
                 ],
             ),
             '@' => (
                 &["n", "2.5", "i::numeric"],
-                &["(@ * @)", "(@ / @)", "(@ - @)", "power(@, 2)", "ln(@)", "sqrt(@)", "round(@, 2)", "(#)::numeric", "(@)::numeric(12,3)", "least(@, @)", "exp(@)"],
+                &[
+                    "(@ * @)",
+                    "(@ / @)",
+                    "(@ - @)",
+                    "power(@, 2)",
+                    "ln(@)",
+                    "sqrt(@)",
+                    "round(@, 2)",
+                    "(#)::numeric",
+                    "(@)::numeric(12,3)",
+                    "least(@, @)",
+                    "exp(@)",
+                ],
             ),
             _ => (
                 &["i", "7", "(n)::int"],
-                &["(? * ?)", "(? / ?)", "(? + ?)", "(?)::bigint::int", "gcd(?, ?)", "(#)::int", "extract(year FROM make_date(?, ?, 1))::int", "length((?)::text)"],
+                &[
+                    "(? * ?)",
+                    "(? / ?)",
+                    "(? + ?)",
+                    "(?)::bigint::int",
+                    "gcd(?, ?)",
+                    "(#)::int",
+                    "extract(year FROM make_date(?, ?, 1))::int",
+                    "length((?)::text)",
+                ],
             ),
         };
         if depth == 0 {
             return self.of(leaves).to_owned();
         }
         let form = self.of(forms);
-        form.chars().map(|c| if matches!(c, '#' | '@' | '?') { let less = 1 + self.below(2); self.value(c, depth.saturating_sub(less)) } else { c.to_string() }).collect()
+        form.chars()
+            .map(|c| {
+                if matches!(c, '#' | '@' | '?') {
+                    let less = 1 + self.below(2);
+                    self.value(c, depth.saturating_sub(less))
+                } else {
+                    c.to_string()
+                }
+            })
+            .collect()
     }
 
     fn question(&mut self) -> String {
@@ -63,7 +108,16 @@ impl Draw {
         let aggregates: Vec<String> = (0..1 + self.below(3))
             .map(|_| {
                 let (one, other) = (self.value(kind, depth), self.value(kind, depth));
-                let form = self.of(&["stddev(A)", "sum(A)", "avg(A)", "corr(A, B)", "regr_slope(A, B)", "var_pop(A)", "percentile_cont(0.5) WITHIN GROUP (ORDER BY A)", "count(*) FILTER (WHERE A > B)"]);
+                let form = self.of(&[
+                    "stddev(A)",
+                    "sum(A)",
+                    "avg(A)",
+                    "corr(A, B)",
+                    "regr_slope(A, B)",
+                    "var_pop(A)",
+                    "percentile_cont(0.5) WITHIN GROUP (ORDER BY A)",
+                    "count(*) FILTER (WHERE A > B)",
+                ]);
                 form.replace('A', &format!("least(greatest({one}, -5), 99.5)")).replace('B', &format!("least(greatest({other}, -5), 99.5)"))
             })
             .collect();
@@ -85,8 +139,12 @@ fn main() {
     let privacy = &policy.privacy;
     let cap =
         Cap::new(Fixed::round_down(3.0), Fixed::round_down(1e-7), Fixed::round_down(privacy.threshold_share), privacy.accounting).expect("a cap");
-    let terms =
-        Terms { epsilon: privacy.epsilon_default, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }; 2], wishes: pgveil::policy::Wishes::default() };
+    let terms = Terms {
+        epsilon: privacy.epsilon_default,
+        delta: 1e-7,
+        accounts: vec![Standing { cap, spent: Loss::ZERO }; 2],
+        wishes: pgveil::policy::Wishes::default(),
+    };
     let constants = Constants { now: 0, is_utc: true, signs_each: true, prints_plainly: true, role: "analyst".to_owned() };
     let path = ["public".to_owned()];
     let (mut draw, end) = (Draw(number("SEED", 1)), Instant::now() + Duration::from_secs(number("SECONDS", 60)));

@@ -96,7 +96,16 @@ async fn what_is_much_in_all_is_refused() {
 async fn guards_of_floats_do_not_double() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     let pay = "(SELECT woman_id, (avg(power(hourly_wage::float8, 2)))::float8 AS x FROM nls.interviews GROUP BY woman_id)";
-    let shapes = ["({} * (x / (x + 0)))", "(x / {})", "power({}, 3)", "ln({} * x)", "sqrt(exp({}) / x)", "asin({} / 7)", "({} * {})", "make_date(extract(year FROM make_date({}::int, 1, 1))::int, 1, 1) - date '2000-01-01'"];
+    let shapes = [
+        "({} * (x / (x + 0)))",
+        "(x / {})",
+        "power({}, 3)",
+        "ln({} * x)",
+        "sqrt(exp({}) / x)",
+        "asin({} / 7)",
+        "({} * {})",
+        "make_date(extract(year FROM make_date({}::int, 1, 1))::int, 1, 1) - date '2000-01-01'",
+    ];
     let kept = |value: &str| format!("least(greatest(({value})::float8, -5), 99.5)");
     for shape in shapes {
         for levels in [1, 3, 6, 12] {
