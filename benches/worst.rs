@@ -125,6 +125,20 @@ impl Draw {
     }
 }
 
+/// Conditions of 5,000 terms.
+fn chains() -> Vec<(&'static str, String)> {
+    let chain = |by: &str, term: fn(usize) -> String| (0..5_000).map(term).collect::<Vec<_>>().join(by);
+    let women = |condition: String| format!("SELECT count(*) FROM nls.women WHERE {condition}");
+    vec![
+        ("OR", women(chain(" OR ", |at| format!("woman_id = {at}")))),
+        ("AND", women(chain(" AND ", |at| format!("woman_id <> {at}")))),
+        ("OR of AND", women(chain(" OR ", |at| format!("(woman_id = {at} AND birth_year > 1945)")))),
+        ("IN", women(format!("woman_id IN ({})", chain(", ", |at| at.to_string())))),
+        ("CASE", format!("SELECT sum(CASE {} END) FROM nls.women", chain(" ", |at| format!("WHEN woman_id = {at} THEN {}", at % 7)))),
+        ("UNION ALL", chain(" UNION ALL ", |at| format!("SELECT {at}, industry FROM nls.industries"))),
+    ]
+}
+
 fn high_water() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().split(' ').next()?.parse::<u64>().ok());
@@ -147,24 +161,30 @@ fn main() {
     };
     let constants = Constants { now: 0, is_utc: true, signs_each: true, prints_plainly: true, role: "analyst".to_owned() };
     let path = ["public".to_owned()];
+    let measured = |sql: &str| {
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        let (before, start) = (high_water(), Instant::now());
+        let statements = parse(sql).ok()?;
+        let [Statement::Query(query)] = statements.as_slice() else { return None };
+        let plan = pgveil::engine::plan(query, policy, &path, &constants, &terms);
+        Some((start.elapsed(), high_water().saturating_sub(before) / 1024, plan.map_or_else(|e| e.report().message, |_| "planned".to_owned())))
+    };
+    for (name, sql) in chains() {
+        println!("{name}: {:?}", measured(&sql));
+    }
     let (mut draw, end) = (Draw(number("SEED", 1)), Instant::now() + Duration::from_secs(number("SECONDS", 60)));
     let (mut asked, mut planned) = (0, 0);
     let (mut longest, mut largest) = ((Duration::ZERO, String::new()), (0, String::new()));
     while Instant::now() < end {
         let sql = draw.question();
-        let Ok(statements) = parse(&sql) else { continue };
-        let [Statement::Query(query)] = statements.as_slice() else { continue };
-        let _ = std::fs::write("/proc/self/clear_refs", "5");
-        let (before, start) = (high_water(), Instant::now());
-        let plan = pgveil::engine::plan(query, policy, &path, &constants, &terms);
-        let (took, grown) = (start.elapsed(), high_water().saturating_sub(before) / 1024);
+        let Some((took, grown, outcome)) = measured(&sql) else { continue };
         asked += 1;
-        planned += usize::from(plan.is_ok());
+        planned += usize::from(outcome == "planned");
         if took > longest.0 {
-            longest = (took, format!("{} bytes, {}: {sql}", sql.len(), plan.as_ref().map_or_else(|e| e.report().message, |_| "planned".to_owned())));
+            longest = (took, format!("{} bytes, {outcome}: {sql}", sql.len()));
         }
         if grown > largest.0 {
-            largest = (grown, format!("{} bytes: {sql}", sql.len()));
+            largest = (grown, format!("{} bytes, {outcome}: {sql}", sql.len()));
         }
     }
     println!("{asked} questions, {planned} planned\nlongest {:?}, {}\nlargest {} MB, {}", longest.0, longest.1, largest.0, largest.1);
