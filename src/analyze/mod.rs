@@ -25,6 +25,8 @@ pub use keys::{KeyRule, grouped};
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use tuples::{Axis, Tuples, axes};
 
+use std::sync::Arc;
+
 use crate::catalog::Collation;
 use crate::policy::{Policy, Scalar, Wishes};
 use crate::refusal::{Refusal, sqlstate};
@@ -37,11 +39,12 @@ use range::Ranges;
 use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables, told_by_unit};
 
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Analyzed {
     query: Query,
     releases: Vec<AnalyzedRelease>,
     columns: Vec<ColumnInfo>,
+    effort: Arc<Effort>,
 }
 
 impl Analyzed {
@@ -56,6 +59,11 @@ impl Analyzed {
     /// Every column of the query's relations, those of joined-in paths included.
     pub fn columns(&self) -> &[ColumnInfo] {
         &self.columns
+    }
+
+    /// What planning has taken so far, and may take.
+    pub fn effort(&self) -> &Effort {
+        &self.effort
     }
 }
 
@@ -221,13 +229,12 @@ impl BoundedOperation {
 ///
 /// # Errors
 /// 0A000 where no sound bound is known; 54000 for too many groups, 54001 for expressions that are too large. Every text depends on the SQL and the policy only.
-pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyzed, Refusal> {
+pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes, effort: &Arc<Effort>) -> Result<Analyzed, Refusal> {
     size::check(query.releases())?;
     let mut columns = query.columns().to_vec();
     let mut releases = Vec::new();
-    let effort = Effort::default();
     for release in query.releases() {
-        releases.push(analyze_release(release, policy, wishes, &mut columns, &effort)?);
+        releases.push(analyze_release(release, policy, wishes, &mut columns, effort)?);
     }
     let mut tables = releases.iter().flat_map(|release| &release.tables).chain(query.public_tables());
     if tables.any(|id| policy.tables[id.0].columns.iter().any(|column| column.collation.is_some())) {
@@ -243,7 +250,7 @@ pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes) -> Result<Analyze
                 .hint("Write the collation of each, as in ORDER BY x COLLATE \"C\"."));
         }
     }
-    Ok(Analyzed { query, releases, columns })
+    Ok(Analyzed { query, releases, columns, effort: Arc::clone(effort) })
 }
 
 /// Derives the collations of a release.

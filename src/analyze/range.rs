@@ -6,6 +6,9 @@ use crate::policy::{Policy, Scalar};
 use crate::resolve::catalogue::Function;
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
+/// Most branches of a CASE that are known not to be met where a later one is: each is looked at for each part of it.
+const EXCLUDED_MAX: usize = 100;
+
 /// Everything that narrows ranges at one point of a query.
 pub struct Ranges<'a> {
     pub policy: &'a Policy,
@@ -39,6 +42,9 @@ impl Ranges<'_> {
     /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where nothing is known.
     pub fn of(&self, expr: &Expr) -> Interval {
         let own = self.structural(expr);
+        if expr.as_literal().is_some() {
+            return own;
+        }
         let met = self.conditions.iter().fold(own, |range, condition| range.meet(self.narrowed(expr, condition, Truth::Known)));
         self.excluded.iter().fold(met, |range, condition| range.meet(self.outside(expr, condition, Truth::MayBeUnknown)))
     }
@@ -55,7 +61,7 @@ impl Ranges<'_> {
         }
     }
 
-    /// Each result for rows that meet its own condition and none before it.
+    /// Each result for rows that meet its own condition and none of those before it that are looked at.
     fn case(&self, branches: &[(Expr, Expr)], otherwise: Option<&Expr>) -> Interval {
         let under = |at: usize| Ranges {
             policy: self.policy,
@@ -63,10 +69,13 @@ impl Ranges<'_> {
             computed: self.computed,
             opaque: self.opaque,
             conditions: self.conditions.iter().copied().chain(branches.get(at).map(|(condition, _)| condition)).collect(),
-            excluded: self.excluded.iter().copied().chain(branches[..at].iter().map(|(condition, _)| condition)).collect(),
+            excluded: self.excluded.iter().copied().chain(branches[..at.min(EXCLUDED_MAX)].iter().map(|(condition, _)| condition)).collect(),
         };
         let results = branches.iter().map(|(_, result)| result).chain(otherwise).enumerate();
-        let ranges = results.filter(|(_, result)| result.node != Node::Literal(None)).map(|(at, result)| under(at).of(result));
+        let ranges = results.filter(|(_, result)| result.node != Node::Literal(None)).map(|(at, result)| match &result.node {
+            Node::Literal(Some(value)) => of_constant(value),
+            _ => under(at).of(result),
+        });
         ranges.reduce(Interval::hull).unwrap_or(Interval::ALL)
     }
 

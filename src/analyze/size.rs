@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{ColumnId, Expr, Node, Relation, Release};
 
-/// Most nodes of one expression: more than two of the longest lists.
-const NODES_MAX: usize = 25_000;
+/// Most nodes of one expression: a chain of 5,000 terms has some ten for each.
+const NODES_MAX: usize = 100_000;
 /// Most nodes of all expressions of a statement together.
-const ALL_MAX: usize = 200_000;
+const ALL_MAX: usize = 400_000;
 /// Deepest expression. What is written in one piece is less deep.
 const DEPTH_MAX: usize = 400;
 

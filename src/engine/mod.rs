@@ -45,7 +45,7 @@ use plans::{Asked, Plans};
 use record::Tally;
 use turns::Turns;
 
-use crate::analyze::analyze;
+use crate::analyze::{Effort, analyze};
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::finish;
@@ -60,6 +60,9 @@ use crate::shadow::{Mirrored, Shadow, ShadowError, Weighed};
 
 /// As a statement is resolved and printed it is in memory about so many times.
 pub const COPIES: usize = 4;
+
+/// What planning one statement takes at most, beside the statement.
+const PLANNING_BYTES: usize = 200 << 20;
 
 /// Makes the noise source of one release.
 pub type MakeSampler = Arc<dyn Fn() -> Box<dyn Sampler + Send> + Send + Sync>;
@@ -88,9 +91,21 @@ pub struct Engine {
 /// # Errors
 /// One variant a stage; every text depends on the SQL, the policy and the terms only.
 pub fn plan(query: &Query, policy: &Policy, search_path: &[String], constants: &Constants, terms: &Terms) -> Result<Plan, Error> {
+    plan_within(query, policy, search_path, constants, terms, &Arc::default())
+}
+
+/// The same, refused with 54001 where it takes more than what is left of `effort`.
+fn plan_within(
+    query: &Query,
+    policy: &Policy,
+    search_path: &[String],
+    constants: &Constants,
+    terms: &Terms,
+    effort: &Arc<Effort>,
+) -> Result<Plan, Error> {
     crate::parse::with_room(|| {
         let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
-        let analyzed = analyze(resolved, policy, &terms.wishes).map_err(Error::Analyze)?;
+        let analyzed = analyze(resolved, policy, &terms.wishes, effort).map_err(Error::Analyze)?;
         rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
     })
 }
@@ -219,12 +234,25 @@ impl Engine {
         if let Some(plan) = free().or_else(|| self.plans.find(&asked)) {
             return Ok((plan, balances));
         }
-        let turn = self.lane.turn(&asker.role, Size::of(query)).await;
-        // Also a short text may be dear to plan: the others' work does not wait on this thread for it.
-        let planned = aside(|| turn.work(|| plan(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms)));
-        let plan = Arc::new(planned?);
+        let plan = Arc::new(self.planned_in_turn(asker, query, &asked).await?);
         self.plans.keep(asked, &plan);
         Ok((plan, balances))
+    }
+
+    /// Plans a short statement at once where that is little work. Whatever the text, more waits for the role's turn, and is held in the common stock of memory.
+    async fn planned_in_turn(&self, asker: &Asker, query: &Query, asked: &Asked) -> Result<Plan, Error> {
+        let plan = |effort: &Arc<Effort>| plan_within(query, &self.policy, &asker.search_path, &asked.constants, &asked.terms, effort);
+        if Size::of(query) == Size::Small {
+            let effort = Arc::new(Effort::small());
+            // The others' work does not wait on this thread for it.
+            let planned = aside(|| plan(&effort));
+            if !effort.is_spent() {
+                return planned;
+            }
+        }
+        let turn = self.lane.turn(&asker.role, Size::Large).await;
+        let _held = asker.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
+        turn.work(|| plan(&Arc::default()))
     }
 
     /// The plan, where the question was planned before and costs nothing however the accounts stand.

@@ -118,7 +118,9 @@ fn fits(height: u32) -> Result<(), Refusal> {
 
 pub(super) fn too_high() -> Refusal {
     Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too complex")
-        .detail(format!("At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets and around them together."))
+        .detail(format!(
+            "At most {LENGTH_MAX} operators and keywords in a row are read, those within brackets and around them together. Terms of AND, OR, IN, CASE and UNION ALL stand side by side."
+        ))
 }
 
 fn read(heights: &mut Heights, token: &Token, before: &Token) -> Result<(), Refusal> {
@@ -151,6 +153,9 @@ fn beside_or_below(heights: &mut Heights, token: &Token, before: &Token) {
         (Token::Word(_), Keyword::WHEN) if is_branch => open.part(),
         (Token::Word(_), Keyword::NoKeyword) => {}
         (Token::Word(_), Keyword::JOIN) => open.joins = open.joins.saturating_add(1),
+        // Terms too, of a chain that is balanced once it is parsed.
+        (Token::Word(_), Keyword::AND | Keyword::OR) => open.part(),
+        (Token::Word(_), Keyword::ALL) if keyword(before) == Keyword::UNION => open.set_operations = open.set_operations.saturating_sub(1),
         (Token::Word(_), Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => {
             open.part();
             open.set_operations = open.set_operations.saturating_add(1);
@@ -233,12 +238,13 @@ mod tests {
             repeated("SELECT 1 ", "+when ", 300, ""),
             repeated("SELECT 1 case, 1 ", "+when ", 300, ""),
             repeated("SELECT 1 case, 1 ", "LIKE when ", 300, ""),
-            repeated("SELECT 1,1", " UNION ALL SELECT 1,1", 300, ""),
+            repeated("SELECT 1,1", " UNION SELECT 1,1", 300, ""),
+            repeated("SELECT 1,1", " EXCEPT ALL SELECT 1,1", 300, ""),
             repeated("SELECT x::int", "[]", 300, ""),
             repeated("SELECT case FROM b", " when JOIN b", 300, " end"),
             nested(""),
             nested(" +(end)"),
-            repeated("SELECT ", "(SELECT 1, 1 UNION ALL ", 80, &format!("SELECT 1, 1 {}", ") UNION ALL SELECT 1, 1, 1".repeat(80))),
+            repeated("SELECT ", "(SELECT 1, 1 UNION ", 80, &format!("SELECT 1, 1 {}", ") UNION SELECT 1, 1, 1".repeat(80))),
         ] {
             assert!(!reads(&deep), "{deep}");
         }
@@ -246,10 +252,11 @@ mod tests {
 
     #[test]
     fn what_stands_side_by_side_is_not_added_up() {
-        let branches = "WHEN a = 1 AND b THEN 'x' WHEN c THEN NULL ".repeat(400);
+        let branches = "WHEN a = 1 AND b THEN 'x' WHEN c THEN NULL ".repeat(5_000);
         let columns = vec!["a + b * (c - 1)"; 900].join(", ");
-        let arms = vec!["SELECT a, b FROM t WHERE a > 1 AND b < 2 GROUP BY a"; 35].join(" UNION ALL ");
-        for flat in [format!("SELECT CASE {branches} ELSE 1 END, {columns} FROM t"), arms, "SELECT 1;".repeat(400)] {
+        let arms = vec!["SELECT a, b FROM t WHERE a > 1 AND b < 2 GROUP BY a"; 3_000].join(" UNION ALL ");
+        let terms = vec!["a = 1 AND (b < 2 OR c IS NULL)"; 3_000].join(" OR ");
+        for flat in [format!("SELECT CASE {branches} ELSE 1 END, {columns} FROM t"), arms, format!("SELECT {terms}"), "SELECT 1;".repeat(400)] {
             assert!(reads(&flat), "{flat}");
         }
     }

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 const HEIGHT_MAX: usize = 300;
 
 /// Stack that a parser, this check and dropping the tree take for each word: a tree has no more levels than words. In a debug build some 3 KiB were seen.
-const WORD_BYTES: usize = 8 << 10;
+const WORD_BYTES: usize = 4 << 10;
 
 /// Runs what parses so many words, and checks what it has parsed before anything else walks it.
 pub(super) fn with_room_for<T>(words: usize, parse: impl FnOnce() -> T) -> T {

@@ -1,5 +1,6 @@
 //! Stage 1: text → [`Statement`], an allow-list over sqlparser's tree. Nothing of a client's text is ever forwarded; later stages print their own.
 
+mod balance;
 mod bind;
 mod chain;
 mod clock;
@@ -23,6 +24,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
+pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
 pub use chain::{STACK_BYTES, with_room};
 pub use configure::{Configure, Given};
@@ -34,7 +36,7 @@ pub use values::Values;
 /// Longest statement text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Most words and signs of a text: each becomes a node of up to a few hundred bytes.
-const TOKENS_MAX: usize = 50_000;
+const TOKENS_MAX: usize = 100_000;
 /// About what one of them weighs, parsed.
 const TOKEN_BYTES: usize = 200;
 /// Most statements of a text.
@@ -86,8 +88,10 @@ impl Query {
     /// survive the round trip could mean something else to PostgreSQL than it means to us.
     pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
         let _ = ast::VisitMut::visit(&mut *query, &mut spelling::Spelling);
+        balance(&mut query);
         let mut parser = read_again(&query.to_string()).ok_or_else(not_reproducible)?;
         let mut again = parser.parse_query().map_err(|_| not_reproducible())?;
+        balance(&mut again);
         let _ = ast::VisitMut::visit(&mut *again, &mut matching::Shown);
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
@@ -183,11 +187,12 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
         Some(position) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
         None => syntax_error(&error, sql),
     };
-    let query = match parser.parse_statement().map_err(unread)? {
+    let mut query = match parser.parse_statement().map_err(unread)? {
         ast::Statement::Query(query) => query,
         _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),
     };
     parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+    balance(&mut query);
     height::check(&*query)?;
     copies::check(&query)?;
     Query::new(query)

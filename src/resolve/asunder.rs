@@ -71,7 +71,7 @@ impl Resolver<'_> {
         let groups = query_of(select_of(ast::Select {
             projection: keys.chain([value]).collect(),
             from: select.from.clone(),
-            selection: kept.into_iter().reduce(|a, b| binary(a, ast::BinaryOperator::And, b)),
+            selection: crate::parse::balanced(kept, &|a, b| binary(a, ast::BinaryOperator::And, b)),
             group_by: ast::GroupByExpr::Expressions(own.clone(), Vec::new()),
             ..empty_select()
         }));
@@ -94,7 +94,7 @@ impl Resolver<'_> {
         Ok(Some(query_of(select_of(ast::Select {
             projection: vec![ast::SelectItem::UnnamedExpr(value)],
             from: vec![ast::TableWithJoins { relation, joins: Vec::new() }],
-            selection: tied.reduce(|a, b| binary(a, ast::BinaryOperator::And, b)),
+            selection: crate::parse::balanced(tied.collect(), &|a, b| binary(a, ast::BinaryOperator::And, b)),
             ..empty_select()
         }))))
     }

@@ -50,7 +50,7 @@ impl Resolver<'_> {
     pub(super) fn rows_from(&mut self, select: &ast::Select, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
         self.selects += 1;
         if self.selects > SELECTS_MAX || self.depth >= DEPTH_MAX {
-            return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "subqueries over private rows are nested too deeply, or are too many"));
+            return Err(too_many());
         }
         self.depth += 1;
         let found = self.rows_beside(select, environment);
@@ -293,6 +293,10 @@ impl Resolver<'_> {
             None | Some(ast::Distinct::Distinct | ast::Distinct::All) => self.selected(select, relation, place),
         }
     }
+}
+
+pub(super) fn too_many() -> Refusal {
+    Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "subqueries over private rows are nested too deeply, or are too many")
 }
 
 /// The columns under the alias's own names.

@@ -8,7 +8,11 @@ use super::query::Environment;
 use super::scope::Named;
 use super::step::{computing, distinct, made};
 use super::tree::{ColumnId, Relation};
+use crate::parse::arms;
 use crate::refusal::{Refusal, sqlstate};
+
+/// Most arms of UNION ALL over private rows: each is a derived table within those of the arms behind it.
+const ARMS_MAX: usize = 40;
 
 impl Resolver<'_> {
     /// The rows of UNION ALL; of UNION, each combination once, which tells units apart or is refused.
@@ -32,7 +36,20 @@ impl Resolver<'_> {
         if !is_all && !self.set_tells_apart(left, right, environment)? {
             return Err(Refusal::unsupported("UNION that removes duplicates across units").hint("UNION ALL keeps every row."));
         }
-        let (left, right) = (self.rows_body(left, environment)?, self.rows_body(right, environment)?);
+        // Types meet from left to right, as PostgreSQL has it, whatever the chain's shape.
+        let arms = if is_all { arms(left, right) } else { vec![left, right] };
+        if arms.len() > ARMS_MAX {
+            return Err(super::from::too_many());
+        }
+        let mut union = self.rows_body(arms[0], environment)?;
+        for arm in &arms[1..] {
+            let arm = self.rows_body(arm, environment)?;
+            union = self.rows_of_two(union, arm, is_all)?;
+        }
+        Ok(union)
+    }
+
+    fn rows_of_two(&mut self, left: (Relation, Vec<Named>), right: (Relation, Vec<Named>), is_all: bool) -> Result<(Relation, Vec<Named>), Refusal> {
         if left.1.len() != right.1.len() {
             return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "each UNION query must have the same number of columns"));
         }

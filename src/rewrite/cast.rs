@@ -50,7 +50,7 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => {
             // A float8 just below 2^63 rounds up to it: stay a little inside.
             let limit = if *to == Type::Int8 && is_float(from) { Interval::new(-9.2e18, 9.2e18) } else { of_type(to) };
-            let kept = if integer_range(from).is_some() && value.range.within(limit) { value } else { keep_integer(value, limit, from) };
+            let kept = if integer_range(from).is_some() && value.range.within(limit) { value } else { keep_integer(value, limit, from)? };
             let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range.held(of_type(to))))
         }
@@ -64,17 +64,17 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             let kept = if inside || (is_whole && value.range.lo > -limit && value.range.hi < limit) {
                 value
             } else {
-                within_digits(value, whole.min(30), i32::from(*scale), from)
+                within_digits(value, whole.min(30), i32::from(*scale), from)?
             };
             let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range))
         }
-        Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from), range.held(working(to)))),
+        Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from)?, range.held(working(to)))),
         Type::Float8 => {
-            let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from);
+            let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from)?;
             // A numeric below float8's reach is an error, not zero; one of few decimals never is.
             let kept = if matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100)) {
-                flushed_to(kept, &Type::Numeric(None))
+                flushed_to(kept, &Type::Numeric(None))?
             } else {
                 kept
             };
@@ -84,8 +84,8 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         Type::Float4 => {
             // Through float8, whose values below four bytes' reach become zero.
             let wide = cast(value, from, &Type::Float8)?;
-            let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8);
-            let kept = flushed_above(kept, FLOAT4_TINY);
+            let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8)?;
+            let kept = flushed_above(kept, FLOAT4_TINY)?;
             // 2147483647 becomes 2147483648.
             let range = Interval::new(f64::from(kept.range.lo as f32), f64::from(kept.range.hi as f32));
             Ok(Emitted { tiny: true, ..plain(kept, range) })
@@ -94,14 +94,14 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
         Type::Text | Type::Varchar(_) => Ok(plain(value, Interval::new(0.0, longest(from)))),
         // The last timestamp that is kept is the first of the year 10000, a day past the last date: what needs a date in the calendar clamps it again.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
-            let kept = keep_within(value, of_type(from), from);
+            let kept = keep_within(value, of_type(from), from)?;
             let range = of_cast(kept.range, from, to);
             Ok(plain(kept, range))
         }
         Type::Bool => Ok(plain(value, range)),
         Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
         Type::Time => {
-            let kept = keep_within(value, of_type(from), from);
+            let kept = keep_within(value, of_type(from), from)?;
             Ok(plain(kept, Interval::ALL))
         }
         Type::Char(_) | Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => {

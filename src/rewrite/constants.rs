@@ -13,12 +13,12 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{ConstantId, ConstantRows, Expr, Node};
 
 /// The one value of a middle query, kept where no operator can fail on it.
-pub(super) fn constant(id: ConstantId, data_type: &Type) -> Emitted {
+pub(super) fn constant(id: ConstantId, data_type: &Type) -> Result<Emitted, Refusal> {
     let array = ast::Expr::Nested(Box::new(parameter(id, data_type)));
     let first = ast::Subscript::Index { index: sql::number("1") };
     let first = ast::Expr::CompoundFieldAccess { root: Box::new(array), access_chain: vec![ast::AccessExpr::Subscript(first)] };
     let value = Emitted { tiny: is_float(data_type), ..Emitted::plain(shortened(first, data_type), Interval::ALL) };
-    if limited(data_type) { keep_within(value, of_type(data_type), data_type) } else { Emitted { range: of_type(data_type), ..value } }
+    if limited(data_type) { keep_within(value, of_type(data_type), data_type) } else { Ok(Emitted { range: of_type(data_type), ..value }) }
 }
 
 /// All values of a middle query's column, as an array of the type that they are compared in.

@@ -18,6 +18,7 @@ use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::relation::{Flat, Relations};
 use super::sql;
 use super::text::{bounded, joined, matched};
+use crate::analyze::Effort;
 use crate::analyze::interval::{Interval, scalar};
 use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
@@ -25,19 +26,25 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
 use crate::resolve::{ColumnId, Expr, Node, Relation};
 
-/// Largest emitted expression, in nodes: clamps repeat their operand.
-const NODES_MAX: usize = 25_000;
+/// Largest emitted expression, in nodes: a chain of 5,000 terms, each with its clamps.
+pub(super) const NODES_MAX: usize = 100_000;
+
+/// Expressions of so many nodes are counted once more where assertions are: who adds up wrongly shows it in small ones.
+const COUNTED_MAX: usize = 2_000;
 
 /// Largest sum of the emitted expressions of one statement: each printed node is a few bytes of it.
-const ALL_NODES_MAX: usize = 200_000;
+const ALL_NODES_MAX: usize = 300_000;
+
+/// Steps of planning that an emitted node stands for: it is built, counted, printed, read again and compared.
+const NODE_STEPS: u64 = 20;
 
 /// Adds what an expression weighs to what a statement weighs already.
 ///
 /// # Errors
 /// 54001 where they are too large together.
-pub(super) fn weigh(spent: usize, expr: &ast::Expr) -> Result<usize, Refusal> {
-    let all = spent + sql::weight(expr);
-    if all > ALL_NODES_MAX { Err(too_complex()) } else { Ok(all) }
+pub(super) fn weigh(spent: usize, expr: &ast::Expr, effort: &Effort) -> Result<usize, Refusal> {
+    let own = sql::weight(expr);
+    effort.take(own as u64 * NODE_STEPS).filter(|()| spent + own <= ALL_NODES_MAX).map(|()| spent + own).ok_or_else(too_complex)
 }
 
 pub(super) fn too_complex() -> Refusal {
@@ -109,12 +116,13 @@ impl Expressions<'_> {
         let emitted = match &expr.node {
             Node::Column(id) => self.column(*id)?,
             Node::Literal(value) => literal(value.as_ref(), &expr.data_type),
-            Node::Constant(id) => constants::constant(*id, &expr.data_type),
+            Node::Constant(id) => constants::constant(*id, &expr.data_type)?,
             Node::Exists { relation, condition } => self.exists(relation, condition.as_deref())?,
             Node::Cast(inner) => cast(self.total(inner)?, &inner.data_type, &expr.data_type)?,
             Node::Case { branches, otherwise } => self.case(branches, otherwise.as_deref())?,
             Node::Call { function, arguments } => self.call(*function, arguments, &expr.data_type)?,
         };
+        debug_assert!(emitted.nodes > COUNTED_MAX || sql::weight(&emitted.sql) <= emitted.nodes * 4 + 60, "{} {}", emitted.nodes, emitted.sql);
         if emitted.nodes > NODES_MAX {
             return Err(too_complex());
         }

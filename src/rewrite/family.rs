@@ -268,6 +268,7 @@ impl Emission<'_> {
 
     pub(super) fn levels<'a>(&'a self, coordinates: &'a [Partial], price: &'a Price, bounding: &'a Bounding) -> Levels<'a> {
         Levels {
+            effort: self.analyzed.effort(),
             release: self.release,
             policy: self.policy,
             columns: self.analyzed.columns(),

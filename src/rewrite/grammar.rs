@@ -48,7 +48,7 @@ pub(super) fn grammar(function: Function, emitted: Vec<Emitted>, result: &Type) 
     let expr = match function {
         F::And => sql::nested(sql::all(values.into_iter().map(sql::nested).collect()).ok_or_else(internal)?),
         F::Or => {
-            let any = values.into_iter().map(sql::nested).reduce(|a, b| ast::Expr::BinaryOp { left: Box::new(a), op: B::Or, right: Box::new(b) });
+            let any = sql::chained(values.into_iter().map(sql::nested).collect(), &B::Or);
             sql::nested(any.ok_or_else(internal)?)
         }
         F::Not => sql::not(*one(&mut values)?),

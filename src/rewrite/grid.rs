@@ -4,7 +4,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::expression::Expressions;
 use super::ground::{canonical, key_text};
-use super::guard::{bound, clamped};
+use super::guard::{bound, clamped, guard};
 use super::lattice::{Lattice, Step};
 use super::levels::integer;
 use super::parts::Side;
@@ -74,16 +74,19 @@ impl Grid {
 
     /// The number of the point that stands for a row's value; NULL stays NULL.
     fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
-        let within = |emitted: &ast::Expr| clamped(emitted, bound(self.range.lo, &value.data_type), bound(self.range.hi, &value.data_type));
+        let within = || {
+            let (lo, hi) = (bound(self.range.lo, &value.data_type), bound(self.range.hi, &value.data_type));
+            guard(expressions.emit(value)?.0, 3, &value.data_type, |value| clamped(&value, lo, hi))
+        };
         let start = || bound(self.range.lo, &value.data_type);
         let stride = sql::number(&self.stride.to_string());
         let offset = match &self.scale {
             Scale::Lattice { lattice, data_type: _ } => {
                 sql::binary(integer(value, lattice, false, &Type::Int8, expressions)?, B::Minus, sql::number(&self.lower.to_string()))
             }
-            Scale::Days => sql::binary(sql::nested(within(&expressions.emit(value)?.0)), B::Minus, start()),
+            Scale::Days => sql::binary(sql::nested(within()?), B::Minus, start()),
             Scale::Microseconds => {
-                let elapsed = sql::binary(sql::nested(within(&expressions.emit(value)?.0)), B::Minus, start());
+                let elapsed = sql::binary(sql::nested(within()?), B::Minus, start());
                 let seconds = sql::call("date_part", vec![sql::text("epoch"), elapsed]);
                 let micros = sql::binary(seconds, B::Multiply, sql::cast(sql::number("1000000"), &Type::Float8));
                 sql::cast(sql::call("floor", vec![micros]), &Type::Int8)
@@ -92,7 +95,7 @@ impl Grid {
         // Numbers of points end at the grid's end, whatever rounding did.
         let number = if self.stride == 1 { offset } else { sql::binary(offset, B::Divide, stride) };
         let last = (self.points - 1).to_string();
-        Ok(clamped(&number, sql::number("0"), sql::number(&last)))
+        guard(number, 3, &Type::Int8, |number| clamped(&number, sql::number("0"), sql::number(&last)))
     }
 
     /// A point as PostgreSQL reads it.

@@ -2,6 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
+use super::expression::{NODES_MAX, too_complex};
 use super::sql;
 use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, beyond_digits, of_type};
 use crate::analyze::proof::of_constant;
@@ -88,36 +89,87 @@ pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Emitted {
     Emitted { tiny, ..Emitted::plain(sql::constant(value, data_type), range) }
 }
 
-/// Keeps a value within an interval that its type and later operations need.
-pub(super) fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> Emitted {
-    if value.range.within(limit) {
-        return value;
+/// A guard mentions its operand several times. A larger one, of a type other than numeric, is computed once: in a subquery of its own, so that what is emitted grows by
+/// so much at each guard, and does not double. What numerics cost is told by their digits, which a column of that subquery would not show.
+const SHARED_FROM: usize = 250;
+
+/// The column of that subquery.
+fn shared() -> ast::Expr {
+    sql::column("once", "x")
+}
+
+/// `(SELECT guard of x FROM (SELECT operand AS x OFFSET 0) AS once)`: PostgreSQL would put the operand in place of each mention, but for the OFFSET.
+fn computed_once(operand: ast::Expr, guard: impl FnOnce(ast::Expr) -> ast::Expr) -> ast::Expr {
+    let once = sql::computed_once(sql::select(vec![sql::aliased(operand, "x")], Vec::new(), None, Vec::new()));
+    let guarded = vec![ast::SelectItem::UnnamedExpr(guard(shared()))];
+    ast::Expr::Subquery(Box::new(sql::select(guarded, vec![sql::tables(sql::derived(once, "once"))], None, Vec::new())))
+}
+
+/// An operand under a guard that mentions it so many times, and adds so many nodes to it. Its own size is known, so that what would grow too large is never built.
+///
+/// # Errors
+/// 54001.
+pub(super) fn guarded(
+    (operand, nodes): (ast::Expr, usize),
+    (times, more): (usize, usize),
+    data_type: &Type,
+    guard: impl FnOnce(ast::Expr) -> ast::Expr,
+) -> Result<(ast::Expr, usize), Refusal> {
+    if times > 1 && nodes > SHARED_FROM && !matches!(data_type, Type::Numeric(_)) {
+        return Ok((computed_once(operand, guard), nodes + times + more + 4));
     }
+    let copied = nodes.saturating_mul(times).saturating_add(more);
+    if copied > NODES_MAX { Err(too_complex()) } else { Ok((guard(operand), copied)) }
+}
+
+/// The same of an emitted value and its range.
+fn under(value: Emitted, data_type: &Type, guard: impl FnOnce(ast::Expr) -> ast::Expr) -> Result<Emitted, Refusal> {
+    let (sql, nodes) = guarded((value.sql, value.nodes), (3, 13), data_type, guard)?;
+    Ok(Emitted { sql, nodes, range: value.range, tiny: value.tiny })
+}
+
+/// [`clamped`], of an emitted value.
+pub(super) fn clamp(value: Emitted, (lo, hi): (ast::Expr, ast::Expr), data_type: &Type) -> Result<Emitted, Refusal> {
+    under(value, data_type, |value| clamped(&value, lo, hi))
+}
+
+/// [`guarded`], of an expression of which nothing else is known.
+pub(super) fn guard(operand: ast::Expr, times: usize, data_type: &Type, guard: impl FnOnce(ast::Expr) -> ast::Expr) -> Result<ast::Expr, Refusal> {
+    let nodes = sql::weight(&operand);
+    Ok(guarded((operand, nodes), (times, 20), data_type, guard)?.0)
+}
+
+/// Keeps a value within an interval that its type and later operations need.
+pub(super) fn keep_within(value: Emitted, limit: Interval, data_type: &Type) -> Result<Emitted, Refusal> {
+    if value.range.within(limit) {
+        return Ok(value);
+    }
+    let range = value.range.held(limit);
     // An integer is within its type by itself; the float8 at the end of eight bytes is past it, and would be a numeric.
     if integer_range(data_type).is_some() && of_type(data_type).within(limit) {
-        return Emitted { range: value.range.held(limit), ..value };
+        return Ok(Emitted { range, ..value });
     }
-    let nodes = value.nodes * 3 + 5;
-    let sql = clamped(&value.sql, bound(limit.lo, data_type), bound(limit.hi, data_type));
-    Emitted { sql, range: value.range.held(limit), tiny: value.tiny, nodes }
+    let kept = clamp(value, (bound(limit.lo, data_type), bound(limit.hi, data_type)), data_type)?;
+    Ok(Emitted { range, ..kept })
 }
 
 /// Float operands of `*` and `/` that are too small become zero: underflow is an error in PostgreSQL.
-pub(super) fn flushed(value: Emitted) -> Emitted {
-    if value.tiny { flushed_to(value, &Type::Float8) } else { value }
+pub(super) fn flushed(value: Emitted) -> Result<Emitted, Refusal> {
+    if value.tiny { flushed_to(value, &Type::Float8) } else { Ok(value) }
 }
 
 /// Zero in place of magnitudes below [`FLOAT_TINY`].
-pub(super) fn flushed_to(value: Emitted, data_type: &Type) -> Emitted {
-    let nodes = value.nodes * 3 + 5;
-    let sql = without_tiny(value.sql, data_type);
-    Emitted { sql, range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+pub(super) fn flushed_to(value: Emitted, data_type: &Type) -> Result<Emitted, Refusal> {
+    let range = value.range.hull(Interval::point(0.0));
+    let flushed = under(value, data_type, |value| without_tiny(value, data_type))?;
+    Ok(Emitted { range, tiny: false, ..flushed })
 }
 
 /// The same with another magnitude, of a float8.
-pub(super) fn flushed_above(value: Emitted, least: &str) -> Emitted {
-    let nodes = value.nodes * 3 + 5;
-    Emitted { sql: without(value.sql, least, &Type::Float8), range: value.range.hull(Interval::point(0.0)), tiny: false, nodes }
+pub(super) fn flushed_above(value: Emitted, least: &str) -> Result<Emitted, Refusal> {
+    let range = value.range.hull(Interval::point(0.0));
+    let flushed = under(value, &Type::Float8, |value| without(value, least, &Type::Float8))?;
+    Ok(Emitted { range, tiny: false, ..flushed })
 }
 
 /// The expression, zero where its magnitude is below [`FLOAT_TINY`].
@@ -148,7 +200,7 @@ pub(super) fn internal() -> Refusal {
 }
 
 /// Clamps to the largest value of `whole` digits before the point and `scale` after it: nines, between the point and which there are zeros where one of the two is negative.
-pub(super) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type) -> Emitted {
+pub(super) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type) -> Result<Emitted, Refusal> {
     // A float8 has 15 digits: nines past those would round up to the power of ten.
     let exact = if is_float(from) { 14 } else { 1000 };
     // At places before the point, from `whole - 1`, and after it, down to `-scale`.
@@ -157,24 +209,24 @@ pub(super) fn within_digits(value: Emitted, whole: i32, scale: i32, from: &Type)
     let after: String = (1..=scale.max(0)).map(|at| digit(-at)).collect();
     let largest = format!("{before}.{after}").trim_end_matches('.').to_owned();
     let constant = |text: &str| sql::cast(sql::text(text), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
-    let nodes = value.nodes * 3 + 5;
-    let sql = clamped(&value.sql, constant(&format!("-{largest}")), constant(&largest));
     let limit = beyond_digits(whole);
-    Emitted { sql, range: value.range.held(Interval::new(-limit, limit)), tiny: value.tiny, nodes }
+    let range = value.range.held(Interval::new(-limit, limit));
+    let kept = clamp(value, (constant(&format!("-{largest}")), constant(&largest)), from)?;
+    Ok(Emitted { range, ..kept })
 }
 
 /// Clamps to integer bounds written as integers, whatever the operand's type.
-pub(super) fn keep_integer(value: Emitted, limit: Interval, from: &Type) -> Emitted {
+pub(super) fn keep_integer(value: Emitted, limit: Interval, from: &Type) -> Result<Emitted, Refusal> {
     // Eight-byte limits are not floats: they are written as the integers they are, and what reaches them as a float8 may lie past them.
     if value.range.within(limit) && value.range.magnitude() < 9.2e18 {
-        return value;
+        return Ok(value);
     }
     let (lo, hi) =
         if limit.hi > 9.21e18 { (i64::MIN.to_string(), i64::MAX.to_string()) } else { (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi)) };
-    let nodes = value.nodes * 3 + 5;
+    let range = value.range.held(limit);
     let as_from = |t: &str| sql::cast(sql::number(t), if is_float(from) { &Type::Float8 } else { &Type::Numeric(None) });
-    let sql = clamped(&value.sql, as_from(&lo), as_from(&hi));
-    Emitted { sql, range: value.range.held(limit), tiny: false, nodes }
+    let kept = clamp(value, (as_from(&lo), as_from(&hi)), from)?;
+    Ok(Emitted { range, tiny: false, ..kept })
 }
 
 #[cfg(test)]
@@ -185,7 +237,7 @@ mod tests {
     fn the_largest_value_of_a_numeric_has_its_nines_where_its_scale_says() {
         for (whole, scale, largest) in [(-2, 4, "0.0099"), (0, 3, "0.999"), (3, 2, "999.99"), (3, 0, "999"), (5, -2, "99900")] {
             let value = Emitted::plain(sql::column("t", "x"), Interval::ALL);
-            let written = within_digits(value, whole, scale, &Type::Numeric(None)).sql.to_string();
+            let written = within_digits(value, whole, scale, &Type::Numeric(None)).unwrap().sql.to_string();
             assert!(written.contains(&format!("'{largest}'")) && written.contains(&format!("'-{largest}'")), "{whole} {scale}: {written}");
         }
     }

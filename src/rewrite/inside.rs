@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{Emitted, bound, internal, is_float, scanned};
+use super::guard::{Emitted, bound, guarded, internal, is_float, scanned};
 use super::sql;
 use super::text::collated;
 use crate::analyze::interval::{Interval, of_type};
@@ -54,8 +54,9 @@ pub(super) fn inside(function: Function, emitted: &[Emitted], arguments: &[Expr]
                 Type::Text | Type::Varchar(_) => Emitted { sql: collated(value.sql.clone(), "default"), ..value },
                 Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => {
                     let limit = of_type(result);
-                    let sql = scanned(&value.sql, (bound(limit.lo, result), bound(limit.hi, result)), result);
-                    Emitted { sql, range: limit, nodes: nodes * 5 + 4, ..value }
+                    let bounds = (bound(limit.lo, result), bound(limit.hi, result));
+                    let (sql, nodes) = guarded((value.sql, nodes), (5, 20), result, |value| scanned(&value, bounds, result))?;
+                    Emitted { sql, range: limit, nodes, tiny: value.tiny }
                 }
                 _ => Emitted { range: of_type(result), ..value },
             }));

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{FLOAT_TINY, bound, clamped, is_float, without};
+use super::guard::{FLOAT_TINY, bound, clamped, guard, is_float, without};
 use super::sql;
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
@@ -100,7 +100,10 @@ impl Lattice {
     }
 
     /// The row's integer, of a type that holds it: clipped first, so that nothing after it can fail; NULL stays NULL.
-    pub fn sql(&self, value: ast::Expr, is_clipped: bool, data_type: &Type, integer: &Type) -> ast::Expr {
+    ///
+    /// # Errors
+    /// 54001 where it would grow too large.
+    pub fn sql(&self, value: ast::Expr, is_clipped: bool, data_type: &Type, integer: &Type) -> Result<ast::Expr, Refusal> {
         let is_float = is_float(data_type);
         let is_integer = integer_range(data_type).is_some();
         // An integer within 30.5 is one within 31: a bound with a fraction would make it a numeric, and be a value itself.
@@ -108,7 +111,7 @@ impl Lattice {
             Step::Decimal(0) if is_integer => (sql::number(&self.lower.to_string()), sql::number(&self.upper.to_string())),
             Step::Decimal(_) | Step::Binary(_) => (bound(self.bounds.lo, data_type), bound(self.bounds.hi, data_type)),
         };
-        let clipped = if is_clipped { value } else { clamped(&value, lo, hi) };
+        let clipped = if is_clipped { value } else { guard(value, 3, data_type, |value| clamped(&value, lo, hi))? };
         let scaled = match self.step {
             Step::Decimal(0) if is_integer => clipped,
             Step::Decimal(n) => {
@@ -120,7 +123,8 @@ impl Lattice {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
                 let half = sql::cast(sql::text("0.5"), &Type::Float8);
                 // A product below float8's reach is an error, not zero. A finer lattice multiplies upwards; on a coarser one a quarter of a unit is zero.
-                let clipped = if k < 0 { without(clipped, &format!("{:e}", FLOAT_TINY.max(2f64.powi(-k - 2))), &Type::Float8) } else { clipped };
+                let least = format!("{:e}", FLOAT_TINY.max(2f64.powi(-k - 2)));
+                let clipped = if k < 0 { guard(clipped, 3, data_type, |clipped| without(clipped, &least, &Type::Float8))? } else { clipped };
                 sql::call("floor", vec![sql::binary(sql::binary(sql::nested(clipped), B::Multiply, factor), B::Plus, half)])
             }
             Step::Binary(k) => {
@@ -129,7 +133,7 @@ impl Lattice {
             }
         };
         // PostgreSQL drops a cast to the type that a value has.
-        sql::cast(scaled, integer)
+        Ok(sql::cast(scaled, integer))
     }
 }
 

@@ -6,12 +6,13 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::clip::Clip;
 use super::expression::{Expressions, weigh};
 use super::ground::{Ground, ground};
+use super::guard::guard;
 use super::lattice::Lattice;
 use super::partials::{Mask, PRESENCE, Partial};
 use super::relation::Flat;
 use super::rolled::{group_columns, over_sets};
 use super::sql;
-use crate::analyze::AnalyzedRelease;
+use crate::analyze::{AnalyzedRelease, Effort};
 use crate::catalog::Type;
 use crate::mechanism::Mechanism;
 use crate::policy::Policy;
@@ -33,6 +34,7 @@ pub struct Levels<'a> {
     pub groups_per_unit: Option<u32>,
     /// Nobody's vector is longer than the clip, by the catalog.
     pub within_clip: bool,
+    pub effort: &'a Effort,
 }
 
 impl Levels<'_> {
@@ -54,7 +56,7 @@ impl Levels<'_> {
         let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
             let partial = self.partial(coordinate, &expressions)?;
-            spent = weigh(spent, &partial)?;
+            spent = weigh(spent, &partial, self.effort)?;
             let partial = clip.iter().fold(partial, |partial, clip| clip.clamped(i, partial));
             projection.push(sql::aliased(shown(partial), &format!("v{i}")));
         }
@@ -148,7 +150,8 @@ impl Levels<'_> {
             }
             Partial::Lacks { filter, value, lattice } => {
                 let distance = integer(value, lattice, true, &Type::Int8, expressions)?;
-                self.summed_over(narrowed(lacks(distance, lattice), coordinate), filter.as_ref(), expressions)
+                let lacks = guard(distance, 2, &Type::Int8, |distance| lacks(distance, lattice))?;
+                self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
             }
             Partial::Products { filter, y: (y, y_lattice), x: (x, x_lattice) } => {
                 let wide = |value, lattice| integer(value, lattice, true, &Type::Int8, expressions);
@@ -249,7 +252,7 @@ pub(super) fn integer(value: &Expr, lattice: &Lattice, centred: bool, data_type:
     let emitted = expressions.emit(value)?.0;
     // A bare bounded column carries exactly this clip already.
     let is_clipped = value.as_column().is_some_and(|id| expressions.cells[&id].clamp.as_ref().is_some_and(|(_, _, clip)| *clip == lattice.bounds));
-    let integer = lattice.sql(emitted, is_clipped, &value.data_type, data_type);
+    let integer = lattice.sql(emitted, is_clipped, &value.data_type, data_type)?;
     if !centred {
         return Ok(integer);
     }

@@ -292,6 +292,9 @@ impl ReleasePlan {
     }
 }
 
+/// Steps of planning that a byte of an emitted statement stands for.
+const BYTE_STEPS: u64 = 2;
+
 /// Longest text of all the statements that one plan emits, in bytes.
 const PRINTED_BYTES_MAX: usize = 16 << 20;
 
@@ -377,7 +380,7 @@ fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Polic
         plain = Some((std::mem::replace(&mut plan.coordinates, coordinates), unturned));
         let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
         plan.work += work::of(&statement, &emission.bounded.borrow());
-        plan.statement = Some(Statement::print(&statement)?);
+        plan.statement = Some(emission.printed(&statement)?);
         plan.refined = !price.within_clip;
         plan.price = Some(price);
     }
@@ -385,7 +388,7 @@ fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Polic
         let (kind, loss) = price::part(&question, release, portion)?;
         let statement = emission.part(&question)?;
         plan.work += work::of(&statement, &emission.bounded.borrow());
-        plan.parts.push(PartPlan { statement: Statement::print(&statement)?, question, kind, loss });
+        plan.parts.push(PartPlan { statement: emission.printed(&statement)?, question, kind, loss });
         fits(plan.printed())?;
     }
     if release.lineage.is_multiplied {
@@ -418,7 +421,8 @@ impl Emission<'_> {
     fn flat(&self) -> Result<relation::Flat, Refusal> {
         let (policy, columns) = (self.policy, self.analyzed.columns());
         let (derived, spent, bounded) = Default::default();
-        let relations = relation::Relations { policy, columns, needed: needed(self.release), derived, spent, bounded };
+        let effort = self.analyzed.effort();
+        let relations = relation::Relations { policy, columns, needed: needed(self.release), derived, spent, bounded, effort };
         let flat = relations.emit(&self.release.input)?;
         self.bounded.replace(relations.bounded.into_inner());
         Ok(flat)
@@ -429,6 +433,12 @@ impl Emission<'_> {
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
         Ok(statement)
+    }
+
+    fn printed(&self, statement: &ast::Query) -> Result<Statement, Refusal> {
+        let printed = Statement::print(statement)?;
+        self.analyzed.effort().take(printed.sql().len() as u64 * BYTE_STEPS).ok_or_else(expression::too_complex)?;
+        Ok(printed)
     }
 
     fn part(&mut self, question: &Question) -> Result<ast::Query, Refusal> {

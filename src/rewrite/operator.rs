@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{Emitted, clamped, flushed, internal, is_float, keep_within, working};
+use super::guard::{Emitted, clamp, flushed, guarded, internal, is_float, keep_within, working};
 use super::sql;
 use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::analyze::proof::of_call;
@@ -32,11 +32,11 @@ pub(super) fn operands(emitted: Vec<Emitted>) -> Result<(Emitted, Option<Emitted
 
 pub(super) fn arithmetic(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     let prepare = |value: Emitted| {
-        let value = keep_within(value, working(result), result);
-        if is_float(result) && function == Function::Multiply { flushed(value) } else { value }
+        let value = keep_within(value, working(result), result)?;
+        if is_float(result) && function == Function::Multiply { flushed(value) } else { Ok(value) }
     };
     let (a, b) = operands(emitted)?;
-    let (a, b) = (prepare(a), b.map(prepare));
+    let (a, b) = (prepare(a)?, b.map(prepare).transpose()?);
     let ranges: Vec<Interval> = [Some(a.range), b.as_ref().map(|b| b.range)].into_iter().flatten().collect();
     let range = of_call(function, &ranges, result);
     let nodes = a.nodes + b.as_ref().map_or(0, |b| b.nodes) + 1;
@@ -56,31 +56,30 @@ pub(super) fn arithmetic(function: Function, emitted: Vec<Emitted>, result: &Typ
         (_, None) => return Err(internal()),
     };
     let value = Emitted { sql: combined, range, tiny: is_float(result), nodes };
-    Ok(restored(value, result, fits))
+    restored(value, result, fits)
 }
 
 /// Clamps a widened integer into its type and casts it back; keeps numerics and floats within working range.
-pub(super) fn restored(value: Emitted, result: &Type, fits: bool) -> Emitted {
-    if fits && integer_range(result).is_some() {
-        return value;
+pub(super) fn restored(value: Emitted, result: &Type, fits: bool) -> Result<Emitted, Refusal> {
+    let Some((lo, hi)) = integer_range(result) else { return keep_within(value, working(result), result) };
+    if fits {
+        return Ok(value);
     }
-    if integer_range(result).is_none() {
-        return keep_within(value, working(result), result);
-    }
-    let Some((lo, hi)) = integer_range(result) else { return value };
-    let nodes = value.nodes * 3 + 5;
-    let sql = clamped(&value.sql, sql::number(&lo.to_string()), sql::number(&hi.to_string()));
-    Emitted { sql: sql::cast(sql, result), range: value.range.held(of_type(result)), tiny: false, nodes }
+    let range = value.range.held(of_type(result));
+    // Its operands are wide already where it is a numeric, whose digits are counted.
+    let wide = if value.range.magnitude() < 9e18 { &Type::Int8 } else { &Type::Numeric(None) };
+    let kept = clamp(value, (sql::number(&lo.to_string()), sql::number(&hi.to_string())), wide)?;
+    Ok(Emitted { sql: sql::cast(kept.sql, result), range, tiny: false, nodes: kept.nodes + 1 })
 }
 
 pub(super) fn division(function: Function, emitted: Vec<Emitted>, result: &Type, arguments: &[Expr]) -> Result<Emitted, Refusal> {
     let (a, Some(b)) = operands(emitted)? else { return Err(internal()) };
     let float = is_float(result);
     let prepare = |value: Emitted| {
-        let value = keep_within(value, working(result), result);
-        if float { flushed(value) } else { value }
+        let value = keep_within(value, working(result), result)?;
+        if float { flushed(value) } else { Ok(value) }
     };
-    let (a, b) = (prepare(a), prepare(b));
+    let (a, b) = (prepare(a)?, prepare(b)?);
     let range = of_call(function, &[a.range, b.range], result);
     let nodes = a.nodes + b.nodes + 2;
     let constant = arguments.get(1).and_then(Expr::as_literal).and_then(scalar).is_some_and(|c| c != 0.0);
@@ -92,12 +91,12 @@ pub(super) fn division(function: Function, emitted: Vec<Emitted>, result: &Type,
     };
     if function == Function::Quotient {
         let value = Emitted { sql: sql::call("div", vec![a.sql, divisor]), range, tiny: false, nodes };
-        return Ok(keep_within(value, working(result), result));
+        return keep_within(value, working(result), result);
     }
     let op = operator(function).ok_or_else(internal)?;
     let Some((lowest, _)) = integer_range(result) else {
         let value = Emitted { sql: sql::binary(sql::nested(a.sql), op, sql::nested(divisor)), range, tiny: float, nodes };
-        return Ok(keep_within(value, working(result), result));
+        return keep_within(value, working(result), result);
     };
     // The one quotient that overflows is the lowest value by -1; in eight bytes there is room for the narrower types.
     let overflows = a.range.contains(lowest as f64) && b.range.contains(-1.0);
@@ -105,9 +104,11 @@ pub(super) fn division(function: Function, emitted: Vec<Emitted>, result: &Type,
         return Ok(Emitted { sql: sql::binary(sql::nested(a.sql), op, sql::nested(divisor)), range, tiny: false, nodes });
     }
     let above_lowest = bound_integer(lowest + 1);
-    let dividend =
-        sql::case(vec![(sql::binary(sql::nested(a.sql.clone()), B::Lt, above_lowest.clone()), sql::cast(above_lowest, result))], Some(a.sql));
-    Ok(Emitted { sql: sql::binary(sql::nested(dividend), op, sql::nested(divisor)), range, tiny: false, nodes: nodes * 2 })
+    let (dividend, grown) = guarded((a.sql, a.nodes), (2, 8), result, |a| {
+        sql::case(vec![(sql::binary(sql::nested(a.clone()), B::Lt, above_lowest.clone()), sql::cast(above_lowest, result))], Some(a))
+    })?;
+    let nodes = nodes - a.nodes + grown;
+    Ok(Emitted { sql: sql::binary(sql::nested(dividend), op, sql::nested(divisor)), range, tiny: false, nodes })
 }
 
 /// `gcd` and `lcm`, in the next wider type: the smallest integer has a divisor that its own type does not hold.
@@ -117,7 +118,7 @@ pub(super) fn divisor(function: Function, emitted: Vec<Emitted>, result: &Type) 
     let name = if function == Function::Gcd { "gcd" } else { "lcm" };
     let range = of_call(function, &[a.range, b.range], result);
     let sql = sql::call(name, vec![sql::cast(a.sql, &wide), sql::cast(b.sql, &wide)]);
-    Ok(restored(Emitted { sql, range, tiny: false, nodes: a.nodes + b.nodes + 3 }, result, false))
+    restored(Emitted { sql, range, tiny: false, nodes: a.nodes + b.nodes + 3 }, result, false)
 }
 
 pub(super) fn bound_integer(value: i64) -> ast::Expr {

@@ -8,6 +8,7 @@ use super::constants;
 use super::expression::{Cell, Expressions, weigh};
 use super::guard::bound;
 use super::sql;
+use crate::analyze::Effort;
 use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
@@ -35,6 +36,7 @@ pub struct Relations<'a> {
     pub spent: std::cell::Cell<usize>,
     /// Names of derived tables that hold at most so many rows of a unit.
     pub bounded: std::cell::RefCell<HashMap<String, u64>>,
+    pub effort: &'a Effort,
 }
 
 impl Relations<'_> {
@@ -129,7 +131,7 @@ impl Relations<'_> {
 
     /// The expression, once it is counted among what the statement weighs.
     pub(super) fn spent_on(&self, expr: ast::Expr) -> Result<ast::Expr, Refusal> {
-        self.spent.set(weigh(self.spent.get(), &expr)?);
+        self.spent.set(weigh(self.spent.get(), &expr, self.effort)?);
         Ok(expr)
     }
 }

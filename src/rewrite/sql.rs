@@ -5,6 +5,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 
 use crate::catalog::Type;
+use crate::parse::{balance, balanced};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::literal::{civil_from_days, interval_text};
@@ -21,11 +22,12 @@ fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
     let text = query.to_string();
     let differs = || Refusal::new(sqlstate::INTERNAL_ERROR, "the emitted statement does not survive printing");
     let mut parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(512).try_with_sql(&text).map_err(|_| differs())?;
-    let again = parser.parse_query().map_err(|error| match error {
+    let mut again = parser.parse_query().map_err(|error| match error {
         // Steps over steps: each is a derived table within the next.
         ParserError::RecursionLimitExceeded => super::expression::too_complex(),
         ParserError::TokenizerError(_) | ParserError::ParserError(_) => differs(),
     })?;
+    balance(&mut again);
     if *again != *query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
         return Err(differs());
     }
@@ -96,16 +98,21 @@ pub fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast
     ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }))
 }
 
+/// The terms of an associative operator, as the parser would have a long chain of them; `None` if there are none.
+pub fn chained(terms: Vec<ast::Expr>, op: &ast::BinaryOperator) -> Option<ast::Expr> {
+    balanced(terms, &|left, right| ast::Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) })
+}
+
 /// All conditions together; `None` if there are none.
 pub fn all(conditions: Vec<ast::Expr>) -> Option<ast::Expr> {
-    conditions.into_iter().reduce(|a, b| ast::Expr::BinaryOp { left: Box::new(a), op: ast::BinaryOperator::And, right: Box::new(b) })
+    chained(conditions, &ast::BinaryOperator::And)
 }
 
 pub fn nested(expr: ast::Expr) -> ast::Expr {
     match expr {
         expr
         @ (ast::Expr::Nested(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) | ast::Expr::Function(_)) => expr,
-        expr @ (ast::Expr::Cast { .. } | ast::Expr::Case { .. }) => expr,
+        expr @ (ast::Expr::Cast { .. } | ast::Expr::Case { .. } | ast::Expr::Subquery(_)) => expr,
         expr => ast::Expr::Nested(Box::new(expr)),
     }
 }

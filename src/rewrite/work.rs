@@ -185,6 +185,8 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
         ast::Expr::Substring { .. } => 25_000,
         ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Nested(_) | ast::Expr::Value(_) => 0,
         ast::Expr::Overlay { .. } => 100_000,
+        // A row of its own is made of its operand, and read.
+        ast::Expr::Subquery(_) => 3_000,
         // A constant is cast once.
         ast::Expr::Cast { expr, .. } if matches!(**expr, ast::Expr::Value(_)) => 0,
         // Whatever else there is takes as long as an operator on numbers.

@@ -64,7 +64,8 @@ fn row(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
 }
 
 fn any(terms: Vec<Expr>) -> Expr {
-    terms.into_iter().reduce(|a, b| Expr::call(Function::Or, vec![a, b], Type::Bool)).unwrap_or(Expr::literal(Some(Scalar::Bool(false)), Type::Bool))
+    crate::parse::balanced(terms, &|a, b| Expr::call(Function::Or, vec![a, b], Type::Bool))
+        .unwrap_or(Expr::literal(Some(Scalar::Bool(false)), Type::Bool))
 }
 
 fn every(terms: Vec<Expr>) -> Expr {

@@ -55,7 +55,7 @@ async fn a_text_holds_so_many_words_and_statements() {
     let mut socket = Socket::log_in(running.address).await;
     let list = |length: usize| format!("SELECT 1{}", ",1".repeat(length));
     assert_eq!(kinds(&socket.ask(&list(20_000)).await), "TDCZ");
-    assert_eq!(socket.refused(&list(30_000)).await, "54001");
+    assert_eq!(socket.refused(&list(60_000)).await, "54001");
     assert_eq!(socket.refused(&"SELECT 1;".repeat(1_001)).await, "54001");
     assert_eq!(socket.refused(&" ".repeat((1 << 20) + 1)).await, "54001");
     assert_eq!(socket.refused(&format!("SELECT '{}'", "x".repeat(1 << 20))).await, "54001");
