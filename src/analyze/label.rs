@@ -6,11 +6,11 @@ use super::interval::Interval;
 use super::range::Ranges;
 use super::rows::{always_true, computed_columns, equated_apart, holds_unique_key};
 use super::step::{check_aggregate, check_key, check_shown, range};
-use crate::catalog::Type;
+use crate::catalog::{Equality, Type};
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan, TableId, Window};
+use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan, TableId, Window, equality};
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -357,23 +357,33 @@ impl Labels<'_> {
     /// Whether a row of the other side finds at most one row of this one: a key of it lies within the equated columns and the unit (chooses a clip, replaces none).
     fn at_most_one(&self, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
         let own = side.made_at_any_depth();
-        let tied = |id: &ColumnId| units.contains(id) || conditions.iter().any(|c| equated_apart(c, &own).any(|(column, _)| column == *id));
+        // Units are of one type and never of a loose collation.
+        let compared = |id: ColumnId| -> Vec<Equality> {
+            let equated = conditions.iter().flat_map(|c| equated_apart(c, &own)).filter(|(column, _)| *column == id);
+            let equalities = equated.filter_map(|(column, other)| equality(column, other, self.policy, self.columns));
+            equalities.chain(units.contains(&id).then_some(Equality::Exact)).collect()
+        };
         match side {
             Relation::Scan(scan) => {
                 let table = &self.policy.tables[scan.table.0];
-                table.unique_keys.iter().any(|key| {
-                    key.columns.iter().all(|name| {
-                        let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-                        id.is_some_and(|id| tied(&id))
-                    })
-                })
+                let at = |name: &str| table.columns.iter().position(|c| c.name == name);
+                table.unique_keys.iter().any(|key| key.tells_apart(|name| at(name).map_or(Vec::new(), |at| compared(scan.columns[at]))))
             }
             // Released rows are one for each key by construction.
-            Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(tied)),
-            Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(tied),
+            Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(|id| compared(*id).contains(&Equality::Exact))),
+            Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(|id| compared(*id).iter().any(|by| self.groups_by(*id, by))),
             Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => self.at_most_one(input, units, conditions),
             Relation::Window { input, columns: _ } => self.at_most_one(input, units, conditions),
             Relation::Join { .. } | Relation::Union { .. } => false,
+        }
+    }
+
+    /// Whether groups by this column are apart by the comparison too.
+    fn groups_by(&self, id: ColumnId, compared: &Equality) -> bool {
+        let origin = self.columns[id.0 as usize].origin;
+        match compared {
+            Equality::Own | Equality::Exact => true,
+            Equality::Under(collation) => origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation)),
         }
     }
 
@@ -406,7 +416,7 @@ fn share_point(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
 /// A scan's columns that are each a unique key.
 fn unique_columns(policy: &Policy, table: TableId, columns: &[ColumnId]) -> Vec<(ColumnId, TableId, usize)> {
     let named = policy.tables[table.0].columns.iter().zip(columns).enumerate();
-    let is_unique = |name: &str| policy.tables[table.0].unique_keys.iter().any(|key| key.columns.as_slice() == [name]);
+    let is_unique = |name: &str| policy.tables[table.0].unique_keys.iter().any(|key| key.is_within(&[name], &Equality::Own));
     named.filter(|(_, (column, _))| is_unique(&column.name)).map(|(position, (_, id))| (*id, table, position)).collect()
 }
 

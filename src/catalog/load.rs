@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::{Client, Row};
 
 use super::checks;
+use super::key::KeyColumn;
 use super::type_of::{beneath, type_of};
 use super::{Allowed, Catalog, Collation, Column, Definition, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType, fingerprints};
 
@@ -48,7 +49,7 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     for row in client.query(KEYS_SQL, &[]).await? {
         if let Some(table) = tables.get_mut(&row.try_get(0)?) {
-            add_key(table, UniqueKey { primary: row.try_get(1)?, columns: row.try_get(2)? });
+            add_key(table, key(&row)?);
         }
     }
     for row in client.query(FOREIGN_KEYS_SQL, &[]).await? {
@@ -168,8 +169,18 @@ fn column(row: &Row) -> Result<Column, Error> {
     })
 }
 
+fn key(row: &Row) -> Result<UniqueKey, Error> {
+    let names = row.try_get::<_, Vec<String>>(2)?.into_iter().zip(row.try_get::<_, Vec<bool>>(3)?);
+    let collations = row.try_get::<_, Vec<Option<String>>>(4)?.into_iter().zip(row.try_get::<_, Vec<Option<String>>>(5)?);
+    let columns = names.zip(collations).map(|((name, covers_own), (schema, collation))| {
+        let collation = schema.zip(collation).map(|(schema, name)| Collation { schema, name });
+        KeyColumn { name, covers_own, collation }
+    });
+    Ok(UniqueKey::of(columns.collect(), row.try_get(1)?))
+}
+
 fn add_key(table: &mut Table, key: UniqueKey) {
-    match table.unique_keys.iter_mut().find(|k| k.columns == key.columns) {
+    match table.unique_keys.iter_mut().find(|known| known.is_like(&key)) {
         Some(known) => known.primary |= key.primary,
         None => table.unique_keys.push(key),
     }
@@ -244,22 +255,35 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 
       AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 ORDER BY a.attrelid, a.attnum"#;
 
-// A key only by btree, by each type's own equality and a collation as strict as the column's. WITHOUT OVERLAPS of 18 is unique *and* an exclusion.
+// A key only by btree, by an operator class whose equality is that of the default one of the column's type (or of arrays, rows, enums and ranges; varchar has
+// text's). A class of another type that the column's type is cast to without a function (text for citext) may be stricter. WITHOUT OVERLAPS of 18 is unique
+// *and* an exclusion.
 const KEYS_SQL: &str = r#"
-SELECT x.indrelid, x.indisprimary,
-       ARRAY(SELECT a.attname::text FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
-             JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n] ORDER BY i.n)
+SELECT x.indrelid, x.indisprimary, k.names, k.covers_own, k.schemas, k.collations
 FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
+CROSS JOIN LATERAL (
+  SELECT pg_catalog.bool_and(COALESCE(a.attnum > 0, false) AND COALESCE(q.is_equality, false)) AS is_plain,
+         pg_catalog.array_agg(a.attname::text ORDER BY i.n) AS names,
+         pg_catalog.array_agg(x.indcollation[i.n] = a.attcollation OR COALESCE(ac.collisdeterministic, true) ORDER BY i.n) AS covers_own,
+         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN icn.nspname::text END ORDER BY i.n) AS schemas,
+         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN ic.collname::text END ORDER BY i.n) AS collations
+  FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
+       LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n]
+       LEFT JOIN pg_catalog.pg_collation ic ON ic.oid = x.indcollation[i.n]
+       LEFT JOIN pg_catalog.pg_namespace icn ON icn.oid = ic.collnamespace
+       LEFT JOIN pg_catalog.pg_collation ac ON ac.oid = a.attcollation
+       LEFT JOIN LATERAL (
+         SELECT true AS is_equality
+         FROM pg_catalog.pg_opclass o JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+              JOIN pg_catalog.pg_opclass d ON d.opcmethod = o.opcmethod AND d.opcintype = o.opcintype AND d.opcdefault
+              JOIN pg_catalog.pg_amop oe ON oe.amopfamily = o.opcfamily AND (oe.amoplefttype, oe.amoprighttype) = (o.opcintype, o.opcintype)
+              JOIN pg_catalog.pg_amop de ON de.amopfamily = d.opcfamily AND (de.amoplefttype, de.amoprighttype) = (d.opcintype, d.opcintype)
+         WHERE o.oid = x.indclass[i.n] AND oe.amopstrategy = 3 AND de.amopstrategy = 3 AND oe.amopopr = de.amopopr
+           AND (d.opcintype = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END OR d.opcintype IN (2277, 2249, 3500, 3831, 4537)
+                OR t.oid < 16384 AND NOT EXISTS (SELECT FROM pg_catalog.pg_opclass s
+                                                 WHERE s.opcmethod = o.opcmethod AND s.opcintype = t.oid AND s.opcdefault))) q ON true) k
 WHERE x.indisunique AND x.indisvalid AND x.indisready AND x.indislive AND x.indimmediate AND NOT x.indisexclusion
-      AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree'
-      AND NOT EXISTS (SELECT FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
-            LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n] AND a.attnum > 0
-            LEFT JOIN pg_catalog.pg_opclass o ON o.oid = x.indclass[i.n]
-            LEFT JOIN pg_catalog.pg_collation ic ON ic.oid = x.indcollation[i.n]
-            LEFT JOIN pg_catalog.pg_collation ac ON ac.oid = a.attcollation
-            WHERE a.attnum IS NULL OR NOT COALESCE(o.opcdefault, false)
-               OR (x.indcollation[i.n] <> a.attcollation
-                   AND NOT (COALESCE(ic.collisdeterministic, false) AND COALESCE(ac.collisdeterministic, false))))
+      AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree' AND k.is_plain
 ORDER BY x.indrelid, x.indisprimary DESC, x.indexrelid"#;
 
 const FOREIGN_KEYS_SQL: &str = r#"

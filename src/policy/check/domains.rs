@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::super::error::{At, Findings};
 use super::super::scalar;
-use super::super::{Bounds, Column, Listing, Scalar, file::TableRule};
+use super::super::{Column, Listing, Scalar, file::TableRule};
 use super::{Listed, find_column};
 use crate::catalog;
 
@@ -121,7 +121,7 @@ impl<'a> Domains<'a> {
         for (column, (least, greatest)) in ordered.iter_mut().zip(least.iter().zip(greatest)) {
             let end = |text: &Option<String>| scalar::parse(&column.data_type, text.as_deref()?).ok();
             if let (Some(lower), Some(upper)) = (end(least), end(greatest)) {
-                column.extent = Some(Bounds { lower, upper });
+                column.extent = Some(scalar::outward(&column.data_type, lower, upper));
             }
         }
     }

@@ -46,7 +46,7 @@ fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {
         schema: "s".to_owned(),
         name: name.to_owned(),
         kind: Kind::Ordinary,
-        unique_keys: vec![UniqueKey { columns: vec![columns[0].name.clone()], primary: true }],
+        unique_keys: vec![UniqueKey::plain([columns[0].name.clone()], true)],
         columns,
         foreign_keys: Vec::new(),
         inherits: false,
