@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use pgveil::catalog::{Allowed, Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType};
+use pgveil::catalog::{Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType};
 use pgveil::policy::{Checked, DomainReader, File, Policy, PolicyError, check};
 
 const DEMO: &str = include_str!("../../policies/demo.yaml");
@@ -113,6 +113,7 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
         foreign_keys,
         inherits: false,
         parents: Vec::new(),
+        distribution: Distribution::Local,
         row_security: false,
         has_rules: false,
         selectable: true,

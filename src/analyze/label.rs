@@ -383,7 +383,9 @@ impl Labels<'_> {
         let origin = self.columns[id.0 as usize].origin;
         match compared {
             Equality::Own | Equality::Exact => true,
-            Equality::Under(collation) => origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation)),
+            Equality::Under(collation) => {
+                origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation))
+            }
         }
     }
 

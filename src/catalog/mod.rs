@@ -1,11 +1,15 @@
 //! Knows which tables, columns, keys and types the backing PostgreSQL has. A snapshot: plain data, read once and on reload.
 
 mod checks;
+mod content;
+mod distribution;
 mod fingerprint;
 mod key;
 mod load;
 mod type_of;
 
+pub use content::{Content, PRINTED};
+pub use distribution::{Distribution, Hash};
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
 pub use key::{Equality, UniqueKey};
 pub use load::load;
@@ -145,6 +149,8 @@ pub struct Table {
     pub inherits: bool,
     /// Direct parents by inheritance or partitioning, by OID.
     pub parents: Vec<u32>,
+    #[serde(default)]
+    pub distribution: Distribution,
     pub row_security: bool,
     pub has_rules: bool,
     /// Whether the connected role may SELECT it (or at least one column of it), and whether it may do anything else to it.

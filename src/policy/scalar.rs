@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::{Bounds, Scalar};
 use super::calendar;
+use super::{Bounds, Scalar};
 use crate::catalog::Type;
 
 /// The constant that `text` means in a column of this type, or what would be accepted.

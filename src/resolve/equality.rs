@@ -64,7 +64,9 @@ fn is_as_strict(own: &Type, other: &Type) -> bool {
         Type::Char(_) => matches!(other, Type::Char(_) | Type::Text | Type::Varchar(_)),
         Type::Date => matches!(other, Type::Date | Type::Timestamp),
         // Beside a timestamptz, two timestamps are one where clocks are put forward.
-        Type::Bool | Type::Uuid | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => own == other,
+        Type::Bool | Type::Uuid | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => {
+            own == other
+        }
     }
 }
 

@@ -48,6 +48,8 @@ fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>,
         foreign_keys: Vec::new(),
         fingerprint: String::new(),
         listing: None,
+        content: None,
+        lists_from: Vec::new(),
     }
 }
 

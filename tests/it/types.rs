@@ -348,7 +348,7 @@ async fn reals_at_their_bounds_are_what_they_are() {
     let policy = "version: 1
 privacy: {unit: person, budget: {epsilon: 100000, delta: 1e-3}, per_query: {epsilon: 1, max_epsilon: 1}}
 roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-4}}]
-tables: {public.people: {unit: id, columns: {f4: {bounds: [-0.7, 0.1]}, f8: {bounds: [-0.7, 0.1]}}}}
+tables: {public.people: {unit: id, columns: {f4: {bounds: [-0.7, 0.1]}, f8: {bounds: [-1, 1]}}}}
 ";
     let fill = async |client: &tokio_postgres::Client| {
         let schema = "CREATE TABLE people (id int PRIMARY KEY, f4 real, f8 float8);
@@ -357,8 +357,17 @@ tables: {public.people: {unit: id, columns: {f4: {bounds: [-0.7, 0.1]}, f8: {bou
         client.batch_execute(schema).await.unwrap();
     };
     let veil = Veil::over(fill, policy, Veil::silent()).await;
-    let conditions = ["f4 = f8", "f4 <> f8", "f4 > f8", "f4 <= f8", "f4 = 0.1::real", "f4 = 0.1", "f4 < 0.1", "f4 >= -0.7", "f4 = '-0.7'", "f4::text = '0.1'"];
-    let more = ["f4 + f4 = 0.2::real", "f4 * f8 < 0.01", "f4::numeric = 0.1", "abs(f4) > 0.7", "f4 IN (0.1, -0.7)", "f4 = f8::real", "f4 BETWEEN -0.7::real AND 0.1::real"];
+    let conditions =
+        ["f4 = f8", "f4 <> f8", "f4 > f8", "f4 <= f8", "f4 = 0.1::real", "f4 = 0.1", "f4 < 0.1", "f4 >= -0.7", "f4 = '-0.7'", "f4::text = '0.1'"];
+    let more = [
+        "f4 + f4 = 0.2::real",
+        "f4 * f8 < 0.01",
+        "f4::numeric = 0.1",
+        "abs(f4) > 0.7",
+        "f4 IN (0.1, -0.7)",
+        "f4 = f8::real",
+        "f4 BETWEEN -0.7::real AND 0.1::real",
+    ];
     let questions: Vec<String> = conditions.iter().chain(&more).map(|condition| format!("SELECT count(*) FROM people WHERE {condition}")).collect();
     let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
     veil.answers_as_postgresql(&Veil::asker(), &questions).await;

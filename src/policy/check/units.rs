@@ -68,7 +68,9 @@ fn rows(file: &File, table: &Listed<'_>, is_primary_key: bool, findings: &mut Fi
 fn has_one_row(table: &Listed<'_>, unit: &UnitRule) -> bool {
     match unit {
         UnitRule::Column(name) => table.relation.is_unique(&[name.value.as_str()], &Equality::Own),
-        UnitRule::Path { steps, trusted: _ } => steps.iter().take(1).any(|step| table.relation.is_unique(&[step.value.column.as_str()], &Equality::Own)),
+        UnitRule::Path { steps, trusted: _ } => {
+            steps.iter().take(1).any(|step| table.relation.is_unique(&[step.value.column.as_str()], &Equality::Own))
+        }
     }
 }
 
