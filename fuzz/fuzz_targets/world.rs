@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use pgveil::catalog::{Allowed, Catalog, Column, Definition, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType};
+use pgveil::catalog::{Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table, Type, UniqueKey, UserType};
 use pgveil::policy::{Checked, DomainReader, File, Policy, PolicyError, check};
 
 const DEMO: &str = include_str!("../../policies/demo.yaml");
@@ -94,13 +94,13 @@ fn key(column: &str, table: &str) -> ForeignKey {
 
 fn table(at: usize, (name, columns): (&str, &str)) -> Table {
     let columns: Vec<Column> = columns.split_whitespace().enumerate().map(|(number, text)| column(number, text)).collect();
-    let mut unique_keys = vec![UniqueKey { columns: vec![columns[0].name.clone()], primary: true }];
+    let mut unique_keys = vec![UniqueKey::plain([columns[0].name.clone()], true)];
     let mut foreign_keys = Vec::new();
     if matches!(name, "interviews" | "things") {
         foreign_keys.push(key("woman_id", "women"));
     }
     if name == "interviews" {
-        unique_keys.push(UniqueKey { columns: vec!["woman_id".to_owned(), "year".to_owned()], primary: false });
+        unique_keys.push(UniqueKey::plain(["woman_id", "year"], false));
         foreign_keys.extend([key("industry_code", "industries"), key("occupation_code", "occupations")]);
     }
     Table {
@@ -113,6 +113,7 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
         foreign_keys,
         inherits: false,
         parents: Vec::new(),
+        distribution: Distribution::Local,
         row_security: false,
         has_rules: false,
         selectable: true,

@@ -8,17 +8,26 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Exchange;
 
 const EVERY: Duration = Duration::from_secs(60);
+/// Rows of large public tables are compared each so many times.
+const LARGE_EVERY: u32 = 10;
 
 /// Warns of each change once, until `shutdown` is cancelled.
 pub async fn watch(exchange: Arc<Exchange>, shutdown: CancellationToken) {
-    let mut known = Vec::new();
-    loop {
+    let (mut known, mut known_rows) = (Vec::new(), Vec::new());
+    for round in 1u32.. {
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(EVERY) => {}
         }
+        let engine = exchange.current();
         // A database out of reach is for `/readyz` to tell.
-        let Ok(changed) = exchange.current().changed_tables().await else { continue };
+        if let Ok(changed) = engine.changed_contents(round.is_multiple_of(LARGE_EVERY)).await {
+            for table in changed.iter().filter(|table| !known_rows.contains(*table)) {
+                tracing::warn!(table, "a public table has changed since it was loaded: answers that read it say so until the policy is reloaded");
+            }
+            known_rows = changed;
+        }
+        let Ok(changed) = engine.changed_tables().await else { continue };
         for table in changed.iter().filter(|table| !known.contains(*table)) {
             tracing::warn!(
                 table,

@@ -4,11 +4,11 @@ use super::beside::Beside;
 use super::bounded::{Bounded, bounded, filtered, is_quadratic};
 use super::inline;
 use super::interval::Interval;
-use super::matches::{at_most_one, with_common};
+use super::matches::{Schema, at_most_one, with_common};
 use super::range::Ranges;
 use super::rows::{always_true, computed_columns, holds_unique_key};
 use super::step::{check_aggregate, check_key, check_shown, range};
-use crate::catalog::Type;
+use crate::catalog::{Equality, Type};
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
@@ -220,8 +220,8 @@ impl Labels<'_> {
         let conditions: Vec<Expr> = conditions.into_iter().chain(equality).map(|c| self.embedded(c, (&joint, None))).collect::<Result<_, _>>()?;
         let (relation, conditions) = match (around, inner) {
             ((Label::Private(outer), rows), Label::Private(lineage)) => {
-                let finds_one = at_most_one(self.policy, &relation, &lineage.units, &conditions);
-                let is_found_once = || rows.is_some_and(|rows| at_most_one(self.policy, rows, &outer.units, &conditions));
+                let finds_one = at_most_one(self.schema(), &relation, &lineage.units, &conditions);
+                let is_found_once = || rows.is_some_and(|rows| at_most_one(self.schema(), rows, &outer.units, &conditions));
                 self.is_crossed |= !finds_one && !is_found_once();
                 if self.is_crossed {
                     let Bounded { relation, lineage: _, sunk } = bounded(relation, lineage, &conditions);
@@ -393,11 +393,15 @@ impl Labels<'_> {
         Ok((Relation::Join { kind, left: Box::new(left), right: Box::new(right), on }, label))
     }
 
+    fn schema(&self) -> Schema<'_> {
+        Schema { policy: self.policy, columns: self.columns }
+    }
+
     /// Two sides of one unit. Where both may have several rows of a unit for one pair, both are bounded, and what their product is bounds the pairs.
     fn met(&mut self, kind: JoinKind, left: (Relation, Lineage, &[Expr]), right: (Relation, Lineage), conditions: &[Expr]) -> Met {
         let ((left, a, of_left), (right, b)) = (left, right);
-        let finds_one = at_most_one(self.policy, &right, &b.units, conditions);
-        let is_found_once = at_most_one(self.policy, &left, &a.units, conditions);
+        let finds_one = at_most_one(self.schema(), &right, &b.units, conditions);
+        let is_found_once = at_most_one(self.schema(), &left, &a.units, conditions);
         let product = |a: u64, b: u64| a.saturating_mul(b).min(ROWS_MAX);
         // Rows of the left side that find none are kept.
         let sum = |a: u64, b: u64| a.saturating_add(b).min(product(a, b));
@@ -433,7 +437,7 @@ impl Labels<'_> {
 
     /// Private rows beside public ones: at most one match each where the public side is unique on the join columns, else the policy's own limit.
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
-        let unique = at_most_one(self.policy, public, &[], conditions);
+        let unique = at_most_one(self.schema(), public, &[], conditions);
         self.beside.extend(Beside::of(public, conditions));
         let rows_per_unit = if unique { lineage.rows_per_unit } else { lineage.rows_per_unit.max(u64::from(self.policy.limits.rows_per_unit)) };
         let rows_enforced = lineage.rows_enforced.filter(|_| unique);
@@ -485,7 +489,7 @@ fn share_point(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
 /// A scan's columns that are each a unique key.
 fn unique_columns(policy: &Policy, table: TableId, columns: &[ColumnId]) -> Vec<(ColumnId, TableId, usize)> {
     let named = policy.tables[table.0].columns.iter().zip(columns).enumerate();
-    let is_unique = |name: &str| policy.tables[table.0].unique_keys.iter().any(|key| key.columns.as_slice() == [name]);
+    let is_unique = |name: &str| policy.tables[table.0].unique_keys.iter().any(|key| key.is_within(&[name], &Equality::Own));
     named.filter(|(_, (column, _))| is_unique(&column.name)).map(|(position, (_, id))| (*id, table, position)).collect()
 }
 

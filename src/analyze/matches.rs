@@ -1,34 +1,38 @@
 //! How many rows of one side of a join a row of the other finds: at most one where keys lie within what is equated.
 
 use super::rows::equated_apart;
+use crate::catalog::Equality;
 use crate::policy::Policy;
 use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, Expr, JoinKind, Node, Relation};
+use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, equality};
+
+/// What says which columns have which types and collations.
+#[derive(Clone, Copy)]
+pub(super) struct Schema<'a> {
+    pub policy: &'a Policy,
+    pub columns: &'a [ColumnInfo],
+}
 
 /// Whether a row of the other side finds at most one row of this one, by the unit and the conditions of the join (chooses a clip, replaces none).
-pub(super) fn at_most_one(policy: &Policy, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
+pub(super) fn at_most_one(schema: Schema<'_>, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
     let own = side.made_at_any_depth();
-    let mut within = Within { pieces: Vec::new(), told: Vec::new() };
+    let mut within = Within { schema, pieces: Vec::new(), told: Vec::new() };
     within.take_apart(side);
     conditions.iter().for_each(|condition| within.equate(condition));
-    // What reads no column of this side is of one value for each row of the other.
-    let mut fixed = units.to_vec();
+    // Units are of one type and never of a loose collation.
+    let mut fixed: Vec<(ColumnId, Equality)> = units.iter().map(|id| (*id, Equality::Exact)).collect();
     loop {
-        let is_known = |id: &ColumnId, fixed: &[ColumnId]| fixed.contains(id) || !own.contains(id);
-        let more: Vec<ColumnId> = within
-            .told
-            .iter()
-            .filter(|(_, by)| by.iter().all(|id| is_known(id, &fixed)))
-            .map(|(id, _)| *id)
-            .filter(|id| !fixed.contains(id))
-            .collect();
-        let (found, left): (Vec<&Relation>, Vec<&Relation>) = within.pieces.iter().copied().partition(|piece| is_found(policy, piece, &fixed));
+        // What reads no column of this side is of one value for each row of the other.
+        let is_known = |id: &ColumnId| !own.contains(id) || fixed.contains(&(*id, Equality::Exact));
+        let told = within.told.iter().filter(|told| told.by.iter().all(is_known)).map(|told| (told.column, told.equality.clone()));
+        let more: Vec<(ColumnId, Equality)> = told.filter(|found| !fixed.contains(found)).collect();
+        let (found, left): (Vec<&Relation>, Vec<&Relation>) = within.pieces.iter().copied().partition(|piece| is_found(schema, piece, &fixed));
         let is_settled = more.is_empty() && found.is_empty();
         fixed.extend(more);
         for piece in found {
-            fixed.extend(piece.made());
+            fixed.extend(piece.made().into_iter().map(|id| (id, Equality::Exact)));
             if let Relation::Group { input: _, keys, aggregates: _ } = piece {
-                fixed.extend(keys);
+                fixed.extend(keys.iter().map(|id| (*id, Equality::Exact)));
             }
         }
         within.pieces = left;
@@ -41,10 +45,18 @@ pub(super) fn at_most_one(policy: &Policy, side: &Relation, units: &[ColumnId], 
     }
 }
 
+/// A column has one value, by this equality, where these columns have one each.
+struct Told {
+    column: ColumnId,
+    by: Vec<ColumnId>,
+    equality: Equality,
+}
+
 /// The relations that a side is joined of, and which columns others tell.
 struct Within<'a> {
+    schema: Schema<'a>,
     pieces: Vec<&'a Relation>,
-    told: Vec<(ColumnId, Vec<ColumnId>)>,
+    told: Vec<Told>,
 }
 
 impl<'a> Within<'a> {
@@ -57,8 +69,8 @@ impl<'a> Within<'a> {
             }
             Relation::Project { input, columns } => {
                 for (id, expr) in columns.iter().filter(|(_, expr)| expr.relations().is_empty()) {
-                    self.told.push((*id, expr.columns()));
-                    self.told.extend(expr.as_column().map(|source| (source, vec![*id])));
+                    self.told.push(Told { column: *id, by: expr.columns(), equality: Equality::Exact });
+                    self.told.extend(expr.as_column().map(|source| Told { column: source, by: vec![*id], equality: Equality::Exact }));
                 }
                 self.take_apart(input);
             }
@@ -70,8 +82,8 @@ impl<'a> Within<'a> {
                     // Rows of the left side that find none are kept: what they hold is told by nothing.
                     JoinKind::Left => {
                         let made = right.made_at_any_depth();
-                        let told = conditions.flat_map(|condition| equated_apart(condition, &made)).filter(|(_, by)| by.relations().is_empty());
-                        self.told.extend(told.map(|(id, by)| (id, by.columns())));
+                        let equated: Vec<(ColumnId, &Expr)> = conditions.flat_map(|condition| equated_apart(condition, &made)).collect();
+                        equated.into_iter().for_each(|(id, by)| self.tell(id, by));
                     }
                 }
                 self.take_apart(left);
@@ -84,30 +96,48 @@ impl<'a> Within<'a> {
         let Node::Call { function: Function::Equal, arguments } = &condition.node else { return };
         let [a, b] = arguments.as_slice() else { return };
         for (one, other) in [(a, b), (b, a)] {
-            if let Some(id) = one.as_column().filter(|_| other.relations().is_empty()) {
-                self.told.push((id, other.columns()));
+            if let Some(id) = one.as_column() {
+                self.tell(id, other);
             }
+        }
+    }
+
+    fn tell(&mut self, column: ColumnId, by: &Expr) {
+        if !by.relations().is_empty() {
+            return;
+        }
+        if let Some(equality) = equality(column, by, self.schema.policy, self.schema.columns) {
+            self.told.push(Told { column, by: by.columns(), equality });
         }
     }
 }
 
 /// A key of it lies within the columns that have one value.
-fn is_found(policy: &Policy, piece: &Relation, fixed: &[ColumnId]) -> bool {
+fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]) -> bool {
+    let by = |id: ColumnId| fixed.iter().filter(move |(column, _)| *column == id).map(|(_, equality)| equality);
     match piece {
         Relation::Scan(scan) => {
-            let table = &policy.tables[scan.table.0];
-            table.unique_keys.iter().any(|key| {
-                key.columns.iter().all(|name| {
-                    let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-                    id.is_some_and(|id| fixed.contains(&id))
-                })
-            })
+            let table = &schema.policy.tables[scan.table.0];
+            let at = |name: &str| table.columns.iter().position(|c| c.name == name);
+            let compared = |name: &str| at(name).map_or(Vec::new(), |at| by(scan.columns[at]).cloned().collect());
+            table.unique_keys.iter().any(|key| key.tells_apart(compared))
         }
         // Released rows are one for each key by construction.
-        Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(|id| fixed.contains(id))),
-        Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(|id| fixed.contains(id)),
+        Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(|id| by(*id).any(|e| *e == Equality::Exact))),
+        Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(|id| by(*id).any(|equality| groups_by(schema, *id, equality))),
         Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Window { .. } => false,
         Relation::Union { .. } | Relation::Bounded { .. } => false,
+    }
+}
+
+/// Whether groups by this column are apart by the comparison too.
+fn groups_by(schema: Schema<'_>, id: ColumnId, compared: &Equality) -> bool {
+    let origin = schema.columns[id.0 as usize].origin;
+    match compared {
+        Equality::Own | Equality::Exact => true,
+        Equality::Under(collation) => {
+            origin.is_some_and(|(table, at)| schema.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation))
+        }
     }
 }
 

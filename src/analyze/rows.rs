@@ -2,7 +2,7 @@
 
 use super::keys::KeyRule;
 use super::label::{Lineage, only_scan, unit_of};
-use crate::catalog::{Type, UniqueKey};
+use crate::catalog::{Equality, Type, UniqueKey};
 use crate::policy::{Policy, Protection};
 use crate::resolve::catalogue::Function;
 use crate::resolve::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, TableId};
@@ -90,9 +90,9 @@ pub(super) fn holds_unique_key(input: &Relation, policy: &Policy, holds: impl Fn
         return false;
     }
     table.unique_keys.iter().any(|key| {
-        key.columns.iter().all(|name| {
-            let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-            id.is_some_and(&holds)
+        key.tells_apart(|name| {
+            let at = table.columns.iter().position(|c| c.name == name)?;
+            holds(scan.columns[at]).then_some(Equality::Own)
         })
     })
 }
@@ -125,12 +125,12 @@ pub(super) fn cells(input: &Relation, lineage: &Lineage, policy: &Policy, column
         }
     };
     let cells = |key: &UniqueKey| {
-        key.columns.iter().try_fold(1u64, |cells, name| {
-            let id = scan.columns[table.columns.iter().position(|c| &c.name == name)?];
+        key.names().try_fold(1u64, |cells, name| {
+            let id = scan.columns[table.columns.iter().position(|c| c.name == name)?];
             if lineage.units.contains(&id) { Some(cells) } else { cells.checked_mul(values(id)?) }
         })
     };
-    table.unique_keys.iter().filter_map(cells).min()
+    table.unique_keys.iter().filter(|key| key.tells_apart(|_| Some(Equality::Own))).filter_map(cells).min()
 }
 
 /// The key, over rows (not by definitions that an outer join may undo row by row), is a function of the unit: it reads columns of tables whose primary key the

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::values::{distinct, extreme, listed, ordinary};
+use crate::catalog::{Equality, UniqueKey};
 use crate::policy::{Column, Policy, Protection, Table, Unit};
 use crate::postgres::{list, literal, qualified};
 
@@ -86,7 +87,7 @@ impl Population {
     }
 
     fn filled(&self, table: &Table, unit: &Unit) -> Result<Filled, String> {
-        let keyed: HashSet<&str> = table.unique_keys.iter().flat_map(|key| &key.columns).map(String::as_str).collect();
+        let keyed: HashSet<&str> = table.unique_keys.iter().flat_map(UniqueKey::names).collect();
         let mut rows = Vec::new();
         for number in 0..Self::units() {
             let owners = self.owners(unit, number)?;
@@ -125,7 +126,7 @@ impl Population {
 
 fn rows_of(table: &Table, unit: &Unit, number: usize) -> usize {
     let whose = unit.path.first().map_or(unit.column.as_str(), |step| step.column.as_str());
-    let one = table.unique_keys.iter().any(|key| key.columns.len() == 1 && key.columns[0] == whose);
+    let one = table.unique_keys.iter().any(|key| key.is_within(&[whose], &Equality::Own));
     match number {
         _ if one && unit.path.is_empty() => 1,
         CANARY => (2 * unit.rows_per_unit as usize + 3).min(ROWS_MAX),

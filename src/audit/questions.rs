@@ -48,7 +48,7 @@ pub fn questions(policy: &Policy, population: &Population) -> Vec<Question> {
 fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<Question> {
     let (name, shown) = (qualified(&table.schema, &table.name), format!("{}.{}", table.schema, table.name));
     let whose = unit.path.first().map_or(unit.column.as_str(), |step| step.column.as_str());
-    let free = |column: &&Column| column.name != whose && !table.unique_keys.iter().any(|key| key.columns.contains(&column.name));
+    let free = |column: &&Column| column.name != whose && !table.unique_keys.iter().any(|key| key.names().any(|name| name == column.name));
     let mut all = vec![Question { name: format!("count of {shown}"), sql: format!("SELECT count(*) FROM {name}"), shows: Shows::Row }];
     let summed = table.columns.iter().filter(free).find(|column| column.bounds.is_some() && is_number(&column.data_type) && listed(column).is_none());
     if let Some(column) = summed {

@@ -9,8 +9,10 @@ use super::Error;
 /// One parameter, `oid[]`; one row `(oid oid, fingerprint text)` for each of the tables that still exists.
 ///
 /// It covers what plans rely on: kind, columns with types and collations, valid unique keys, other constraints but CHECK, parents, the kinds of all
-/// descendants, row security, policies and rules. Nothing in it depends on rows, statistics, storage, privileges or plain indexes, and a new
-/// partition of a kind that is already there leaves it alone: rotating partitions is daily work.
+/// descendants, row security, policies and rules, and on Citus how rows are distributed. Nothing in it depends on rows, statistics, storage, privileges or
+/// plain indexes, nor on where Citus has put a shard, and a new partition of a kind that is already there leaves it alone: rotating partitions is daily work.
+///
+/// The catalog of Citus is named in a text that is run only where it is there: one statement holds for all servers, also after CREATE EXTENSION.
 pub const FINGERPRINT_SQL: &str = r#"
 WITH RECURSIVE wanted AS (SELECT DISTINCT o FROM pg_catalog.unnest($1::oid[]) AS u(o)),
 tree(root, relid) AS (
@@ -34,7 +36,9 @@ SELECT c.oid, pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catal
   (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(p.polname, p.polcmd, p.polpermissive, p.polroles::text, p.polqual::text) ORDER BY p.polname)
      FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid),
   (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(r.rulename, r.ev_type, r.ev_enabled, r.is_instead) ORDER BY r.rulename)
-     FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid)
+     FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid),
+  CASE WHEN pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN pg_catalog.query_to_xml(pg_catalog.format(
+    'SELECT partmethod, partkey, colocationid, repmodel FROM pg_catalog.pg_dist_partition WHERE logicalrelid = %s', c.oid), true, false, '')::text END
   )::text, 'UTF8')), 'hex') AS fingerprint
 FROM wanted JOIN pg_catalog.pg_class c ON c.oid = wanted.o JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 "#;

@@ -1,12 +1,16 @@
-//! Reads the whole snapshot in nine queries, whatever the number of tables.
+//! Reads the whole snapshot in ten queries, whatever the number of tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio_postgres::{Client, Row};
 
-use super::checks;
+use super::key::KeyColumn;
 use super::type_of::{beneath, type_of};
-use super::{Allowed, Catalog, Collation, Column, Definition, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType, fingerprints};
+use super::{
+    Allowed, Catalog, Collation, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Power, Table, Type, UniqueKey, UserType,
+    fingerprints,
+};
+use super::{checks, distribution};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -48,9 +52,10 @@ async fn read(client: &Client) -> Result<Catalog, Error> {
     }
     for row in client.query(KEYS_SQL, &[]).await? {
         if let Some(table) = tables.get_mut(&row.try_get(0)?) {
-            add_key(table, UniqueKey { primary: row.try_get(1)?, columns: row.try_get(2)? });
+            add_key(table, key(&row)?);
         }
     }
+    distribution::read(client, &mut tables).await?;
     for row in client.query(FOREIGN_KEYS_SQL, &[]).await? {
         let key = ForeignKey { columns: row.try_get(1)?, schema: row.try_get(2)?, table: row.try_get(3)?, referenced: row.try_get(4)? };
         if let Some(table) = tables.get_mut(&row.try_get(0)?)
@@ -144,6 +149,7 @@ fn table(row: &Row) -> Result<Table, Error> {
         foreign_keys: Vec::new(),
         inherits: false,
         parents: Vec::new(),
+        distribution: Distribution::default(),
         row_security: row.try_get(4)?,
         has_rules: row.try_get(5)?,
         selectable: row.try_get(6)?,
@@ -168,8 +174,18 @@ fn column(row: &Row) -> Result<Column, Error> {
     })
 }
 
+fn key(row: &Row) -> Result<UniqueKey, Error> {
+    let names = row.try_get::<_, Vec<String>>(2)?.into_iter().zip(row.try_get::<_, Vec<bool>>(3)?);
+    let collations = row.try_get::<_, Vec<Option<String>>>(4)?.into_iter().zip(row.try_get::<_, Vec<Option<String>>>(5)?);
+    let columns = names.zip(collations).map(|((name, covers_own), (schema, collation))| {
+        let collation = schema.zip(collation).map(|(schema, name)| Collation { schema, name });
+        KeyColumn { name, covers_own, collation }
+    });
+    Ok(UniqueKey::of(columns.collect(), row.try_get(1)?))
+}
+
 fn add_key(table: &mut Table, key: UniqueKey) {
-    match table.unique_keys.iter_mut().find(|k| k.columns == key.columns) {
+    match table.unique_keys.iter_mut().find(|known| known.is_like(&key)) {
         Some(known) => known.primary |= key.primary,
         None => table.unique_keys.push(key),
     }
@@ -219,7 +235,7 @@ SELECT r.rolsuper, r.rolbypassrls, r.rolcreaterole, r.rolcreatedb, r.rolreplicat
              WHERE pg_catalog.left(n.nspname, 3) <> 'pg_' AND pg_catalog.has_schema_privilege(n.oid, 'CREATE') ORDER BY 1)
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"#;
 
-// Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions.
+// Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions. Views of Citus show no rows of tables.
 const TABLES_SQL: &str = r#"
 SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity OR c.relforcerowsecurity,
        EXISTS (SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid),
@@ -227,7 +243,10 @@ SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurit
        COALESCE(pg_catalog.has_table_privilege(c.oid, $1::text) OR pg_catalog.has_any_column_privilege(c.oid, 'INSERT,UPDATE,REFERENCES')
            OR pg_catalog.pg_has_role(c.relowner, 'MEMBER'), true)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'"#;
+WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+                      WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e'
+                            AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.extname = 'citus')"#;
 
 // Since 18 attnotnull is also set by a NOT NULL constraint that is NOT VALID. A string type from an extension (citext) has its own idea of equality.
 const COLUMNS_SQL: &str = r#"
@@ -244,22 +263,35 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 
       AND pg_catalog.left(n.nspname, 3) <> 'pg_' AND n.nspname <> 'information_schema'
 ORDER BY a.attrelid, a.attnum"#;
 
-// A key only by btree, by each type's own equality and a collation as strict as the column's. WITHOUT OVERLAPS of 18 is unique *and* an exclusion.
+// A key only by btree, by an operator class whose equality is that of the default one of the column's type (or of arrays, rows, enums and ranges; varchar has
+// text's). A class of another type that the column's type is cast to without a function (text for citext) may be stricter. WITHOUT OVERLAPS of 18 is unique
+// *and* an exclusion.
 const KEYS_SQL: &str = r#"
-SELECT x.indrelid, x.indisprimary,
-       ARRAY(SELECT a.attname::text FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
-             JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n] ORDER BY i.n)
+SELECT x.indrelid, x.indisprimary, k.names, k.covers_own, k.schemas, k.collations
 FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
-WHERE x.indisunique AND x.indisvalid AND x.indisready AND x.indislive AND x.indimmediate AND NOT x.indisexclusion
-      AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree'
-      AND NOT EXISTS (SELECT FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
-            LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n] AND a.attnum > 0
-            LEFT JOIN pg_catalog.pg_opclass o ON o.oid = x.indclass[i.n]
-            LEFT JOIN pg_catalog.pg_collation ic ON ic.oid = x.indcollation[i.n]
-            LEFT JOIN pg_catalog.pg_collation ac ON ac.oid = a.attcollation
-            WHERE a.attnum IS NULL OR NOT COALESCE(o.opcdefault, false)
-               OR (x.indcollation[i.n] <> a.attcollation
-                   AND NOT (COALESCE(ic.collisdeterministic, false) AND COALESCE(ac.collisdeterministic, false))))
+CROSS JOIN LATERAL (
+  SELECT pg_catalog.bool_and(COALESCE(a.attnum > 0, false) AND COALESCE((
+           SELECT true
+           FROM pg_catalog.pg_opclass o JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+                JOIN pg_catalog.pg_opclass d ON d.opcmethod = o.opcmethod AND d.opcintype = o.opcintype AND d.opcdefault
+                JOIN pg_catalog.pg_amop oe ON oe.amopfamily = o.opcfamily AND oe.amoplefttype = o.opcintype AND oe.amoprighttype = o.opcintype
+                JOIN pg_catalog.pg_amop de ON de.amopfamily = d.opcfamily AND de.amoplefttype = d.opcintype AND de.amoprighttype = d.opcintype
+           WHERE o.oid = x.indclass[i.n] AND oe.amopstrategy = 3 AND de.amopstrategy = 3 AND oe.amopopr = de.amopopr
+             AND (d.opcintype = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END OR d.opcintype IN (2277, 2249, 3500, 3831, 4537)
+                  OR t.oid < 16384 AND NOT EXISTS (SELECT FROM pg_catalog.pg_opclass s
+                                                   WHERE s.opcmethod = o.opcmethod AND s.opcintype = t.oid AND s.opcdefault))
+           LIMIT 1), false)) AS is_plain,
+         pg_catalog.array_agg(a.attname::text ORDER BY i.n) AS names,
+         pg_catalog.array_agg(x.indcollation[i.n] = a.attcollation OR COALESCE(ac.collisdeterministic, true) ORDER BY i.n) AS covers_own,
+         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN icn.nspname::text END ORDER BY i.n) AS schemas,
+         pg_catalog.array_agg(CASE WHEN NOT ic.collisdeterministic THEN ic.collname::text END ORDER BY i.n) AS collations
+  FROM pg_catalog.generate_series(0, x.indnkeyatts - 1) AS i(n)
+       LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n]
+       LEFT JOIN pg_catalog.pg_collation ic ON ic.oid = x.indcollation[i.n]
+       LEFT JOIN pg_catalog.pg_namespace icn ON icn.oid = ic.collnamespace
+       LEFT JOIN pg_catalog.pg_collation ac ON ac.oid = a.attcollation) k
+WHERE x.indrelid >= 16384 AND x.indisunique AND x.indisvalid AND x.indisready AND x.indislive AND x.indimmediate AND NOT x.indisexclusion
+      AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree' AND k.is_plain
 ORDER BY x.indrelid, x.indisprimary DESC, x.indexrelid"#;
 
 const FOREIGN_KEYS_SQL: &str = r#"

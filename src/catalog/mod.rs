@@ -1,11 +1,17 @@
 //! Knows which tables, columns, keys and types the backing PostgreSQL has. A snapshot: plain data, read once and on reload.
 
 mod checks;
+mod content;
+mod distribution;
 mod fingerprint;
+mod key;
 mod load;
 mod type_of;
 
+pub use content::{Content, PRINTED};
+pub use distribution::{Distribution, Hash};
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
+pub use key::{Equality, UniqueKey};
 pub use load::load;
 pub use type_of::{element_of, oid_of};
 
@@ -110,15 +116,6 @@ pub struct Allowed {
     pub upper: Vec<String>,
 }
 
-/// A unique or primary key that PostgreSQL enforces for every row: valid, immediate, not partial, over plain columns.
-///
-/// A column of it may still be NULL, and then the row is unique to nothing: see `Column::not_null`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UniqueKey {
-    pub columns: Vec<String>,
-    pub primary: bool,
-}
-
 /// A validated foreign key, deferrable or not. It proves nothing about rows; it only says what the owner of the schema means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
@@ -152,6 +149,8 @@ pub struct Table {
     pub inherits: bool,
     /// Direct parents by inheritance or partitioning, by OID.
     pub parents: Vec<u32>,
+    #[serde(default)]
+    pub distribution: Distribution,
     pub row_security: bool,
     pub has_rules: bool,
     /// Whether the connected role may SELECT it (or at least one column of it), and whether it may do anything else to it.
@@ -167,9 +166,9 @@ impl Table {
         self.columns.iter().find(|c| c.name == name)
     }
 
-    /// Whether these columns, in any order, are exactly one unique key.
-    pub fn is_unique(&self, columns: &[&str]) -> bool {
-        self.unique_keys.iter().any(|k| k.columns.len() == columns.len() && k.columns.iter().all(|c| columns.contains(&c.as_str())))
+    /// Whether no two rows agree in these columns, compared like this.
+    pub fn is_unique(&self, columns: &[&str], equality: &Equality) -> bool {
+        self.unique_keys.iter().any(|key| key.is_within(columns, equality))
     }
 }
 

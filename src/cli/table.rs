@@ -78,7 +78,8 @@ mod tests {
     fn tables_look_like_psql() {
         let row = |race: &'static str, count: Option<&'static str>| vec![Some(Bytes::from(race)), count.map(Bytes::from)];
         let rows = vec![row("white", Some("12")), row("x", None)];
-        let answer = Answer { columns: vec![column("race", 25), column("n", 20)], rows, notices: vec![], held: Share::default().begin() };
+        let answer =
+            Answer { columns: vec![column("race", 25), column("n", 20)], rows, notices: vec![], warnings: vec![], held: Share::default().begin() };
         assert_eq!(aligned(&answer), [" race  | n  ", "-------+----", " white | 12", " x     |", "(2 rows)"]);
     }
 

@@ -89,6 +89,7 @@ impl Engine {
             () = pace.cancel().cancelled() => return Err(Error::Cancelled),
         };
         let snapshot = self.backend.snapshot(&part, &asker.role, self.policy.limits.statement_timeout, pace.cancel()).await.map_err(before_charge)?;
+        self.compare_rows(plan, &snapshot).await.map_err(before_charge)?;
         let Some(charge) = self.charge(asker, &part, &offered, &questions, tally).await? else {
             return Ok(Attempt::Awaited(claimed));
         };

@@ -27,7 +27,7 @@ impl Engine {
         let columns = self.describe_catalogs(asker, statement, parameters).await?;
         let (bound, _held) = self.bound(asker, statement, parameters, arguments).await?;
         let Weighed { rows, held } = self.shadow.run_catalogs(asker, &bound.to_sql(), &columns, formats).await.map_err(shadow_error)?;
-        Ok(Answer { columns: columns.columns, rows, notices: Vec::new(), held })
+        Ok(Answer { columns: columns.columns, rows, notices: Vec::new(), warnings: Vec::new(), held })
     }
 }
 

@@ -3,6 +3,7 @@
 mod admission;
 mod answering;
 mod catalogs;
+mod contents;
 mod exchange;
 mod explain;
 mod failures;
@@ -20,9 +21,9 @@ mod summed;
 mod turns;
 mod views;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -82,6 +83,8 @@ pub struct Engine {
     admission: Admission,
     /// Rows of each public table in the shadow; `None` where they were too many for it.
     mirrored: HashMap<TableId, Option<u64>>,
+    /// Public tables that are known to have other rows than they had at the load.
+    changed_rows: Mutex<BTreeSet<TableId>>,
     server_version: String,
     database: String,
 }
@@ -123,8 +126,24 @@ impl Engine {
     pub fn new(policy: Policy, backend: Backend, shadow: Shadow, ledger: Ledger, database: String, server_version: String) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, turns, meter, lane) = Default::default();
-        let (plans, admission, mirrored) = Default::default();
-        Self { policy, backend, shadow, ledger, sampler, failures, turns, meter, lane, plans, admission, mirrored, server_version, database }
+        let (plans, admission, mirrored, changed_rows) = Default::default();
+        Self {
+            policy,
+            backend,
+            shadow,
+            ledger,
+            sampler,
+            failures,
+            turns,
+            meter,
+            lane,
+            plans,
+            admission,
+            mirrored,
+            changed_rows,
+            server_version,
+            database,
+        }
     }
 
     /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
@@ -372,7 +391,8 @@ impl Engine {
         }
         notices.extend(is_preview.then(preview::notice));
         let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() { Verdict::Reused } else { Verdict::Answered };
-        Ok((Answer { columns: description.columns, rows, notices, held }, verdict))
+        let warnings = self.of_changed_rows(&plan);
+        Ok((Answer { columns: description.columns, rows, notices, warnings, held }, verdict))
     }
 
     async fn explained(

@@ -22,6 +22,8 @@ pub struct Answer {
     pub rows: Vec<Vec<Option<Bytes>>>,
     /// Sent to the client as NOTICE, before the rows.
     pub notices: Vec<String>,
+    /// Sent as WARNING, before those.
+    pub warnings: Vec<Refusal>,
     /// The rows' weight in the asker's stock.
     pub held: Held,
 }

@@ -18,12 +18,14 @@ use list::List;
 pub use pool::Backend;
 pub use sealed::Sealed;
 
+use crate::catalog::Content;
 use crate::ledger::Charge;
 use crate::postgres::qualified;
 use crate::rewrite::{Part, ReleasePlan, Statement};
 
-/// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
-const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+/// Settings that could change how a value is read or printed are pinned, so that one statement means one thing. The first pin is for Citus, whose workers would
+/// hear of none of the others; to a server without it, it is a name like any other.
+const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL citus.propagate_set_commands = 'local'; \
      SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
      SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
      SET LOCAL array_nulls = on; SET LOCAL backslash_quote = safe_encoding; SET LOCAL transform_null_equals = off; \
@@ -138,6 +140,15 @@ impl Snapshot {
             }
         }
         Ok(())
+    }
+
+    /// Which of these public tables have other rows than these, parallel to them.
+    ///
+    /// # Errors
+    /// [`Error::Backend`].
+    pub async fn changed(&self, contents: &[&Content]) -> Result<Vec<bool>, Error> {
+        let Some(lease) = &self.lease else { return Ok(vec![false; contents.len()]) };
+        patiently(async { pool::changed(lease.client(), contents).await.map_err(|e| backend(&e)) }).await
     }
 
     /// Allows statements as long as the policy says: the catalog was read under a limit of its own.

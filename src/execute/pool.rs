@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Statement;
 
-use crate::catalog;
+use crate::catalog::{self, Content, PRINTED};
 use crate::postgres::{self, Connected, Shares};
 
 /// The backing database.
@@ -76,6 +76,23 @@ impl Backend {
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
     }
 
+    /// Which of these public tables have other rows than these, parallel to them.
+    ///
+    /// # Errors
+    /// Where the database cannot be asked; the text is for the operator.
+    pub async fn changed_contents(&self, contents: &[&Content]) -> Result<Vec<bool>, String> {
+        if contents.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lease = self.lease().await?;
+        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {PRINTED}");
+        lease.client().batch_execute(&begin).await.map_err(|e| e.to_string())?;
+        let changed = changed(lease.client(), contents).await.map_err(|e| e.to_string())?;
+        lease.client().batch_execute("COMMIT").await.map_err(|e| e.to_string())?;
+        lease.keep();
+        Ok(changed)
+    }
+
     /// A place among those who use the database, of which no role has all.
     pub(super) async fn share(&self, role: &str) -> Option<OwnedSemaphorePermit> {
         self.shares.take(role).await
@@ -102,6 +119,14 @@ impl Backend {
         };
         Ok(Lease { connection, was_idle, idle: Arc::clone(&self.idle), _place: place })
     }
+}
+
+pub(super) async fn changed(client: &tokio_postgres::Client, contents: &[&Content]) -> Result<Vec<bool>, tokio_postgres::Error> {
+    let mut changed = Vec::new();
+    for content in contents {
+        changed.push(content.has_changed(client).await?);
+    }
+    Ok(changed)
 }
 
 impl Lease {

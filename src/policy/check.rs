@@ -2,6 +2,7 @@
 
 mod columns;
 mod domains;
+mod placement;
 mod relations;
 mod searches;
 mod units;
@@ -9,7 +10,7 @@ mod units;
 pub use domains::DomainReader;
 
 use super::error::{At, Findings, PolicyError};
-use super::file::{File, TableEntry, TableRule};
+use super::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
 use super::{Policy, Protection, Table, version};
 use crate::catalog::{self, Catalog};
 use domains::Domains;
@@ -51,10 +52,13 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
     let listed = relations::find(file, catalog, &mut findings);
     relations::check(file, catalog, &listed, &mut findings);
     let units = units::check(file, &listed, &mut findings);
+    placement::check(file, catalog, &listed, &units, &mut findings);
 
     let mut domains = Domains::new(reader, &listed, file.limits.groups);
     let (mut tables, mut sought) = (Vec::new(), Vec::new());
     for (table, unit) in listed.iter().zip(units) {
+        // Before any list is read: what changes in between counts as changed.
+        let content = if table.is_public() { domains.content(table.relation, file.limits.mirror_rows).await } else { None };
         let columns = columns::check(table, &listed, file.limits.groups, &mut domains, &mut findings).await;
         let protection = match (table.is_public(), unit) {
             (true, _) => Protection::Public,
@@ -79,6 +83,8 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
             foreign_keys: table.relation.foreign_keys.clone(),
             fingerprint: table.relation.fingerprint.clone(),
             listing,
+            content,
+            lists_from: lists_from(table),
         });
     }
     if !findings.errors.is_empty() {
@@ -109,6 +115,16 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         return Err(findings.into_errors());
     }
     Ok(Checked { policy, warnings: findings.warnings })
+}
+
+/// The tables that `domain:` names.
+fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
+    let TableRule::Private { columns, unit: _, rows_per_unit: _, shows_other_columns: _ } = &table.entry.rule else { return Vec::new() };
+    let source = |entry: &ColumnEntry| match &entry.rule {
+        ColumnRule::Domain(At { place: _, value: (schema, name, _) }) => Some((schema.clone(), name.clone())),
+        ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Values(_) | ColumnRule::Bounds { .. } | ColumnRule::Searched { .. } => None,
+    };
+    columns.iter().filter_map(source).collect()
 }
 
 /// Whether a column that is shown has this type.

@@ -24,7 +24,7 @@ pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 
-use crate::catalog::{Collation, ForeignKey, Type, UniqueKey, UserType};
+use crate::catalog::{Collation, Content, ForeignKey, Type, UniqueKey, UserType};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -206,6 +206,10 @@ pub struct Table {
     pub fingerprint: String,
     /// The rows of a public table that has few.
     pub listing: Option<Listing>,
+    /// What the rows of a public table were when its lists were read.
+    pub content: Option<Content>,
+    /// The public tables, by schema and name, that `domain:` takes the values of columns from.
+    pub lists_from: Vec<(String, String)>,
 }
 
 /// Rows of a public table, in those of its columns whose values are listed.

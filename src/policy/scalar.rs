@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::Scalar;
 use super::calendar;
+use super::{Bounds, Scalar};
 use crate::catalog::Type;
 
 /// The constant that `text` means in a column of this type, or what would be accepted.
@@ -48,6 +48,23 @@ pub fn is_ordered(data_type: &Type) -> bool {
         Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid | Type::Interval => false,
         Type::Time | Type::Enum(_) | Type::Other { .. } => false,
     }
+}
+
+/// The bounds as the type holds them: reals are rounded outward, so that no stored value that was within the bounds is past them.
+pub fn outward(data_type: &Type, lower: Scalar, upper: Scalar) -> Bounds {
+    let rounded = |bound: Scalar, is_past: fn(f64, f64) -> bool, further: fn(f32) -> f32| {
+        let Some(value) = number(&bound).filter(|_| *data_type == Type::Float4) else { return bound };
+        let near = value as f32;
+        let held = if is_past(f64::from(near), value) || !further(near).is_finite() { near } else { further(near) };
+        Scalar::Decimal((f64::from(held) + 0.0).to_string())
+    };
+    let (lower, upper) = (rounded(lower, |near, value| near <= value, f32::next_down), rounded(upper, |near, value| near >= value, f32::next_up));
+    Bounds { lower, upper }
+}
+
+fn number(bound: &Scalar) -> Option<f64> {
+    let Scalar::Decimal(text) = bound else { return None };
+    text.parse().ok()
 }
 
 /// Whether a closed list of values can be declared for the type.
@@ -283,5 +300,23 @@ mod tests {
         assert_eq!(parse(&Type::Uuid, "A0EEBC999C0B4EF8BB6D6BB9BD380A11"), Ok(Scalar::Text("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11".to_owned())));
         assert!(parse(&Type::Uuid, "a0ee-bc999c0b4ef8bb6d6bb9bd380a11").is_err());
         assert!(parse(&Type::Interval, "1 day").is_err());
+    }
+
+    #[test]
+    fn bounds_of_reals_are_rounded_outward() {
+        let of = |data_type: &Type, lower: &str, upper: &str| {
+            let Bounds { lower, upper } = outward(data_type, parse(data_type, lower).unwrap(), parse(data_type, upper).unwrap());
+            [lower, upper].map(|bound| number(&bound).unwrap())
+        };
+        // 0.1::real is above 0.1, 0.7::real below 0.7.
+        let (tenth, seventh) = (f64::from(0.1f32), f64::from(0.7f32));
+        assert!(tenth > 0.1 && seventh < 0.7);
+        assert_eq!(of(&Type::Float4, "0.1", "0.7"), [f64::from(0.1f32.next_down()), f64::from(0.7f32.next_up())]);
+        assert_eq!(of(&Type::Float4, "0.7", "1.1"), [seventh, f64::from(1.1f32)]);
+        assert_eq!(of(&Type::Float4, "-0.1", "-0.05"), [-tenth, f64::from((-0.05f32).next_up())]);
+        assert_eq!(of(&Type::Float4, "0", "16777217"), [0.0, 16_777_218.0]);
+        let greatest = f64::from(f32::MAX);
+        assert_eq!(of(&Type::Float4, &(-greatest).to_string(), &greatest.to_string()), [-greatest, greatest]);
+        assert_eq!(of(&Type::Float8, "0.1", "0.7"), [0.1, 0.7]);
     }
 }

@@ -68,7 +68,7 @@ fn table(table: &Table, text: &mut String) {
         }
     }
     for key in &table.unique_keys {
-        line(text, format_args!("key {:?} {}", key.columns, key.primary));
+        line(text, format_args!("key {}", key.described()));
     }
 }
 

@@ -13,6 +13,7 @@ use super::query::{Environment, Named as Source, Recursion, is_aggregated, item_
 use super::recursion::names_any;
 use super::scope::{Item, Named, Scope, name_of, names_of};
 use super::tree::{ColumnId, TableId};
+use crate::catalog::Equality;
 use crate::policy::Protection;
 use crate::refusal::Refusal;
 
@@ -216,9 +217,9 @@ impl Resolver<'_> {
     fn holds_key(&self, mention: u64, table: TableId, facts: &[Fact]) -> bool {
         let policy = &self.policy.tables[table.0];
         policy.unique_keys.iter().any(|key| {
-            key.columns.iter().all(|name| {
-                let position = policy.columns.iter().position(|c| &c.name == name && c.not_null);
-                position.is_some_and(|at| facts.iter().any(|f| f.origin == Some((mention, table, at))))
+            key.tells_apart(|name| {
+                let at = policy.columns.iter().position(|c| c.name == name && c.not_null)?;
+                facts.iter().any(|f| f.origin == Some((mention, table, at))).then_some(Equality::Own)
             })
         })
     }
@@ -325,7 +326,7 @@ impl Resolver<'_> {
             }
             None if unit.column == column.name => Some(Common::Unit),
             _ => {
-                let is_key = column.not_null && table.unique_keys.iter().any(|key| key.columns.as_slice() == [column.name.as_str()]);
+                let is_key = column.not_null && table.unique_keys.iter().any(|key| key.is_within(&[&column.name], &Equality::Own));
                 is_key.then_some(Common::Row(id, at))
             }
         }

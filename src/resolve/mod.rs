@@ -10,6 +10,7 @@ mod correlated;
 mod counted;
 mod cut;
 mod dotted;
+mod equality;
 pub mod evaluate;
 mod expression;
 mod frame;
@@ -37,6 +38,7 @@ mod union;
 mod window;
 
 pub use dotted::check_dotted;
+pub use equality::equality;
 pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};

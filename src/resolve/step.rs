@@ -13,7 +13,7 @@ use super::ranked::Window;
 use super::scope::{Named, Scope, name_of, names_of};
 use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, Node, Relation};
-use crate::catalog::Type;
+use crate::catalog::{Equality, Type};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 
@@ -287,11 +287,11 @@ impl Grouping {
         let table = &resolver.policy.tables[table.0];
         // A scan's columns are numbered in the table's order.
         let Some(first) = id.0.checked_sub(position as u32) else { return false };
-        let is_key = |name: &String| {
-            let at = table.columns.iter().position(|c| &c.name == name);
-            at.is_some_and(|at| self.keys.iter().any(|(_, key)| key.0 == first + at as u32))
+        let grouped = |name: &str| {
+            let at = table.columns.iter().position(|c| c.name == name)?;
+            self.keys.iter().any(|(_, key)| key.0 == first + at as u32).then_some(Equality::Own)
         };
-        let depends = table.unique_keys.iter().any(|key| key.primary && key.columns.iter().all(is_key));
+        let depends = table.unique_keys.iter().any(|key| key.primary && key.tells_apart(grouped));
         if depends {
             self.keys.push((Expr::column(id, info.data_type.clone()), id));
         }

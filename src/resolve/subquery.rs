@@ -384,10 +384,14 @@ impl Resolver<'_> {
         let Some(scan) = inner.relation.only_scan() else { return false };
         let table = &self.policy.tables[scan.table.0];
         let own = inner.relation.made_at_any_depth();
-        let tied: Vec<ColumnId> = inner.across.iter().filter_map(|c| equality(c, &own)?.0.as_column()).collect();
-        table.unique_keys.iter().any(|key| {
-            key.columns.iter().all(|name| table.columns.iter().position(|c| &c.name == name).is_some_and(|at| tied.contains(&scan.columns[at])))
-        })
+        let tied: Vec<(ColumnId, &Expr)> =
+            inner.across.iter().filter_map(|c| equality(c, &own)).filter_map(|(e, to)| Some((e.as_column()?, to))).collect();
+        let compared = |name: &str| {
+            let id = table.columns.iter().position(|c| c.name == name).map(|at| scan.columns[at]);
+            let tied = tied.iter().filter(move |(tied, _)| id == Some(*tied));
+            tied.filter_map(|(id, to)| super::equality(*id, to, self.policy, &self.columns))
+        };
+        table.unique_keys.iter().any(|key| key.tells_apart(compared))
     }
 }
 

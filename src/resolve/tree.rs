@@ -14,7 +14,7 @@ use crate::policy::{Scalar, ViewKind};
 pub struct ColumnId(pub u32);
 
 /// Index of a table in the policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub usize);
 
 /// One column of a middle query, bound to a release as constants; an index into [`Query::constants`].

@@ -194,7 +194,7 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
             Protection::Public => Protection::Public,
             Protection::Private(unit) => Protection::Private(Unit { rows_per_unit: ROWS_MAX, ..unit.clone() }),
         };
-        let unique_keys = table.unique_keys.iter().filter(|key| key.columns.iter().all(|name| columns.iter().any(|c| c.name == *name))).cloned();
+        let unique_keys = table.unique_keys.iter().filter(|key| key.names().all(|name| columns.iter().any(|c| c.name == name))).cloned();
         let unique_keys = unique_keys.collect();
         Some(Table { protection, columns, unique_keys, foreign_keys: Vec::new(), listing: None, ..table.clone() })
     });

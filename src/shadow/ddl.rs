@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::catalog::{Collation, Definition, ForeignKey, Type, UserType};
+use crate::catalog::{Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType};
 use crate::policy::{Policy, Protection, Step, Table, VIEW_SCHEMA, VIEWS};
 use crate::postgres::{identifier, list, literal, qualified};
 
@@ -105,10 +105,13 @@ fn create_table(table: &Table, names: &HashMap<u32, String>, collations: &HashSe
         }
     }
     let mut unique_keys = Vec::new();
-    for key in table.unique_keys.iter().filter(|key| key.columns.iter().all(|column| columns.contains(column))) {
+    // One that its column's own collation does not keep would refuse rows of the mirror.
+    let keeps = |key: &&UniqueKey| key.tells_apart(|name| columns.iter().any(|column| column == name).then_some(Equality::Own));
+    for key in table.unique_keys.iter().filter(keeps) {
         let kind = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
-        parts.push(format!("{kind} ({})", list(&key.columns)));
-        unique_keys.push(key.columns.clone());
+        let names: Vec<String> = key.names().map(str::to_owned).collect();
+        parts.push(format!("{kind} ({})", list(&names)));
+        unique_keys.push(names);
     }
     let statement = format!("CREATE TABLE {} ({})", qualified(&table.schema, &table.name), parts.join(", "));
     (Shape { schema: table.schema.clone(), name: table.name.clone(), columns, is_public, unique_keys }, statement)

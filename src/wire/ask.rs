@@ -32,8 +32,9 @@ impl<S: Service> Connection<S> {
         let (parameters, arguments, formats) = (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
         let answered = self
             .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
-        let Answer { columns, rows, notices, held } = answered.await?;
-        let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text))).collect();
+        let Answer { columns, rows, notices, warnings, held } = answered.await?;
+        let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text)));
+        let notices = warnings.into_iter().map(|warning| ("WARNING", warning)).chain(notices).collect();
         Ok(Reply { notices, columns: Some(columns), rows, held: Some(held), ..Reply::done("SELECT") })
     }
 

@@ -1,6 +1,6 @@
 //! What the snapshot of a real PostgreSQL says of the adversary's cases.
 
-use pgveil::catalog::{Catalog, Kind, Table, Type, UniqueKey, fingerprints, load};
+use pgveil::catalog::{Catalog, Collation, Equality, Kind, Table, Type, UniqueKey, fingerprints, load};
 use tokio_postgres::Client;
 
 use crate::harness::Server;
@@ -10,7 +10,7 @@ fn table<'a>(catalog: &'a Catalog, name: &str) -> &'a Table {
 }
 
 fn keys(table: &Table) -> Vec<(Vec<&str>, bool)> {
-    table.unique_keys.iter().map(|k| (k.columns.iter().map(String::as_str).collect(), k.primary)).collect()
+    table.unique_keys.iter().map(|k| (k.names().collect(), k.primary)).collect()
 }
 
 #[tokio::test]
@@ -24,10 +24,16 @@ async fn only_enforced_keys_are_keys() {
              CREATE TABLE s.deferred (a int UNIQUE DEFERRABLE, b int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED);
              CREATE TABLE s.partial (a int); CREATE UNIQUE INDEX ON s.partial (a) WHERE a > 0;
              CREATE TABLE s.expression (a int, b text); CREATE UNIQUE INDEX ON s.expression (lower(b)); CREATE UNIQUE INDEX ON s.expression (a, (a + 1));
-             CREATE TABLE s.ops (b text); CREATE UNIQUE INDEX ON s.ops (b text_pattern_ops);
+             CREATE TABLE s.ops (b text, c varchar, d inet); CREATE UNIQUE INDEX ON s.ops (b text_pattern_ops); CREATE UNIQUE INDEX ON s.ops (c varchar_ops);
+             CREATE UNIQUE INDEX ON s.ops (d);
+             CREATE EXTENSION citext SCHEMA s; CREATE TYPE s.mood AS ENUM ('sad', 'glad');
+             CREATE TABLE s.types (a s.citext UNIQUE, b s.mood UNIQUE, c int[] UNIQUE, d cidr UNIQUE, e int8range UNIQUE);
+             CREATE TABLE s.stricter (a s.citext); CREATE UNIQUE INDEX ON s.stricter (a text_ops);
              CREATE TABLE s.exclusion (a int, EXCLUDE USING btree (a WITH =));
              CREATE COLLATION s.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
-             CREATE TABLE s.collated (a text COLLATE s.loose, b text COLLATE s.loose UNIQUE); CREATE UNIQUE INDEX ON s.collated (a COLLATE \"C\");
+             CREATE COLLATION s.looser (provider = icu, locale = 'und-u-ks-level1', deterministic = false);
+             CREATE TABLE s.collated (a text COLLATE s.loose, b text COLLATE s.loose UNIQUE, c text); CREATE UNIQUE INDEX ON s.collated (a COLLATE \"C\");
+             CREATE UNIQUE INDEX ON s.collated (c COLLATE s.loose);
              CREATE TABLE s.broken (a int); INSERT INTO s.broken VALUES (1), (1);
              CREATE TABLE s.parent (a int PRIMARY KEY); CREATE TABLE s.child () INHERITS (s.parent);
              CREATE TABLE s.parts (a int NOT NULL, b int NOT NULL, PRIMARY KEY (a, b)) PARTITION BY LIST (a);
@@ -39,10 +45,17 @@ async fn only_enforced_keys_are_keys() {
     let catalog = load(&client).await.unwrap();
     assert_eq!((catalog.server_version_num / 10_000, catalog.server_encoding.as_str()), (15, "UTF8"));
     assert_eq!(keys(table(&catalog, "good")), [(vec!["a"], true), (vec!["c", "b"], false)]);
-    for none in ["deferred", "partial", "expression", "ops", "exclusion", "broken", "child"] {
+    for none in ["deferred", "partial", "expression", "stricter", "exclusion", "broken", "child"] {
         assert_eq!(table(&catalog, none).unique_keys, Vec::<UniqueKey>::new(), "{none}");
     }
-    assert_eq!(keys(table(&catalog, "collated")), [(vec!["b"], false)]);
+    assert_eq!(keys(table(&catalog, "ops")), [(vec!["b"], false), (vec!["c"], false), (vec!["d"], false)], "the same equality by another name");
+    assert_eq!(keys(table(&catalog, "types")), [(vec!["a"], false), (vec!["b"], false), (vec!["c"], false), (vec!["d"], false), (vec!["e"], false)]);
+    let under = |name: &str| Equality::Under(Collation { schema: "s".to_owned(), name: name.to_owned() });
+    let by = [Equality::Own, Equality::Exact, under("loose"), under("looser")];
+    let is_unique = |column: &str| by.each_ref().map(|equality| table(&catalog, "collated").is_unique(&[column], equality));
+    assert_eq!(is_unique("a"), [false, true, false, false]);
+    assert_eq!(is_unique("b"), [true, true, true, false]);
+    assert_eq!(is_unique("c"), [true, true, true, false]);
     let collated = &table(&catalog, "collated").columns[0];
     assert!(!collated.deterministic_collation && collated.collation.as_ref().is_some_and(|c| (c.schema.as_str(), c.name.as_str()) == ("s", "loose")));
     assert_eq!(table(&catalog, "good").columns[2].collation, None, "the database's own");

@@ -84,6 +84,64 @@ async fn texts_are_compared_under_their_own_collation() {
     alike(&veil, questions.iter().map(String::as_str).chain(steps)).await;
 }
 
+/// Keys of every kind of index beside columns of every kind of collation; `apple` and `APPLE` are one text to some and two to others. The shadow has no collation of
+/// the database's own for columns that are shown: those tables are private.
+async fn keyed() -> Veil {
+    let fill = async |client: &tokio_postgres::Client| {
+        let schema = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+             CREATE COLLATION looser (provider = icu, locale = 'und-u-ks-level1', deterministic = false);
+             CREATE TABLE people (id int PRIMARY KEY, d text, l text COLLATE loose, r text COLLATE looser);
+             CREATE TABLE strict (code text PRIMARY KEY, n int);
+             CREATE TABLE folded (code text, n int); CREATE UNIQUE INDEX ON folded (code COLLATE loose);
+             CREATE TABLE loosely (id int NOT NULL REFERENCES people, code text COLLATE loose NOT NULL, n int, UNIQUE (id, code));
+             CREATE TABLE bytewise (id int NOT NULL REFERENCES people, code text COLLATE loose NOT NULL, n int);
+             CREATE UNIQUE INDEX ON bytewise (id, code COLLATE \"C\");
+             INSERT INTO people SELECT g, w, w, w FROM (SELECT g, (ARRAY['apple', 'APPLE', 'pear', 'Pear', 'plum'])[1 + g % 5] AS w FROM generate_series(1, 500) g) q;
+             INSERT INTO strict VALUES ('apple', 1), ('APPLE', 2), ('pear', 3); INSERT INTO folded VALUES ('apple', 1), ('pear', 3);
+             INSERT INTO loosely SELECT id, f.code, f.n FROM people, folded f; INSERT INTO bytewise SELECT id, s.code, s.n FROM people, strict s;";
+        client.batch_execute(schema).await.unwrap();
+    };
+    let private = |name: &str| format!("  public.{name}: {{unit: {{path: [id -> public.people.id]}}, other_columns: visible, rows_per_unit: 3}}\n");
+    let public = "  public.strict: public\n  public.folded: public\n";
+    let tables = POLICY.replace("  public.towns: public\n", public) + &private("loosely") + &private("bytewise");
+    Veil::over(fill, &tables, Veil::silent()).await
+}
+
+/// A key proves nothing by a comparison that is less strict than its index: rows would be cut, and a subquery that finds two rows be answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_tell_rows_apart_by_comparisons_as_strict_as_their_index() {
+    let veil = keyed().await;
+    let tables = [("strict", ""), ("folded", ""), ("loosely", "g.id = p.id AND "), ("bytewise", "g.id = p.id AND ")];
+    // PostgreSQL finds no collation for two that are not deterministic.
+    let has_one = |table: &str, column: &str| !(column == "r" && ["loosely", "bytewise"].contains(&table));
+    let columns = |table: &'static str| ["d", "l", "r"].into_iter().filter(move |column| has_one(table, column));
+    let joins = tables.into_iter().flat_map(|(table, unit)| {
+        columns(table).flat_map(move |column| {
+            let join = format!("FROM people p JOIN {table} g ON {unit}g.code = p.{column}");
+            [format!("SELECT count(*) {join}"), format!("SELECT g.n, count(*) {join} GROUP BY g.n HAVING count(*) > 0 ORDER BY g.n")]
+        })
+    });
+    let joins: Vec<String> = joins.collect();
+    let again = "SELECT count(*) FROM bytewise a JOIN bytewise b ON b.id = a.id AND b.code = a.code";
+    alike(&veil, joins.iter().map(String::as_str).chain([again])).await;
+
+    let mut found = Vec::new();
+    for (table, unit) in tables {
+        for column in ["d", "l", "r", "l || ''"] {
+            let told =
+                veil.ask(&format!("SELECT count(*) FROM people p WHERE (SELECT g.n FROM {table} g WHERE {unit}g.code = p.{column}) = 1")).await;
+            match told.map_err(|error| error.report()) {
+                Ok(_) => found.push(format!("{table} {column}")),
+                Err(told) => assert!(
+                    told.message.contains("may find two rows") || told.message.contains("of several collations"),
+                    "{table} {column}: {told:?}"
+                ),
+            }
+        }
+    }
+    assert_eq!(found, ["strict d", "folded d", "folded l", "folded l || ''", "loosely d", "loosely l", "loosely l || ''"]);
+}
+
 /// Above the cut, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn released_texts_are_ordered_by_their_own_collation() {

@@ -5,6 +5,8 @@ mod audit;
 mod authorities;
 mod catalog;
 mod catalogs;
+mod changed;
+mod citus;
 mod cli;
 mod clients;
 mod coarser;

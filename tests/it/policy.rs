@@ -92,6 +92,30 @@ async fn relations_that_prove_nothing_are_refused() {
     assert!(warnings[4].contains("the database role may do everything: it is a superuser; give the proxy"), "{warnings:#?}");
 }
 
+/// PostgreSQL checks neither their keys nor their bounds: a row on the wrong server is two units to a partitionwise aggregate.
+#[tokio::test]
+async fn foreign_partitions_are_refused() {
+    let server = Server::shared();
+    let (_, client) = server.database().await;
+    client
+        .batch_execute(
+            "CREATE SCHEMA s; CREATE EXTENSION postgres_fdw; CREATE SERVER shard FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host 'nowhere');
+             CREATE TABLE s.people (id int NOT NULL, age int) PARTITION BY HASH (id);
+             CREATE TABLE s.near PARTITION OF s.people FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+             CREATE FOREIGN TABLE s.far PARTITION OF s.people FOR VALUES WITH (MODULUS 2, REMAINDER 1) SERVER shard;
+             CREATE TABLE s.deep (id int NOT NULL, at date NOT NULL) PARTITION BY RANGE (at);
+             CREATE TABLE s.deeper PARTITION OF s.deep FOR VALUES FROM ('2020-01-01') TO ('2021-01-01') PARTITION BY HASH (id);
+             CREATE FOREIGN TABLE s.deepest PARTITION OF s.deeper FOR VALUES WITH (MODULUS 1, REMAINDER 0) SERVER shard;
+             CREATE TABLE s.whole (id int NOT NULL) PARTITION BY HASH (id); CREATE TABLE s.part PARTITION OF s.whole FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+        )
+        .await
+        .unwrap();
+    refused(&client, "  s.people: {unit: id}", &["5:3: partition s.far of s.people is a foreign table: PostgreSQL checks neither its keys nor"])
+        .await;
+    refused(&client, "  s.deep: {unit: id}", &["5:3: partition s.deepest of s.deep is a foreign table"]).await;
+    accepted(&client, "  s.whole: {unit: id}").await;
+}
+
 /// A key of the parent binds no row of its children.
 #[tokio::test]
 async fn inheritance_child_not_proved() {

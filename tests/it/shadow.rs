@@ -37,8 +37,7 @@ fn column(name: &str, data_type: Type, not_null: bool) -> Column {
 }
 
 fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>, key: &str) -> Table {
-    let unique_keys =
-        vec![UniqueKey { columns: vec![key.to_owned()], primary: true }, UniqueKey { columns: vec!["hidden".to_owned()], primary: false }];
+    let unique_keys = vec![UniqueKey::plain([key], true), UniqueKey::plain(["hidden"], false)];
     Table {
         oid: 1,
         schema: schema.to_owned(),
@@ -49,6 +48,8 @@ fn table(schema: &str, name: &str, protection: Protection, columns: Vec<Column>,
         foreign_keys: Vec::new(),
         fingerprint: String::new(),
         listing: None,
+        content: None,
+        lists_from: Vec::new(),
     }
 }
 

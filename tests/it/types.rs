@@ -341,3 +341,34 @@ async fn parameters_may_be_many() {
         assert_eq!(row.values(), [Some("400".to_owned())]);
     }
 }
+
+/// Bounds that real cannot hold: no stored value within them is another for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn reals_at_their_bounds_are_what_they_are() {
+    let policy = "version: 1
+privacy: {unit: person, budget: {epsilon: 100000, delta: 1e-3}, per_query: {epsilon: 1, max_epsilon: 1}}
+roles: [{name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 90000, delta: 1e-4}}]
+tables: {public.people: {unit: id, columns: {f4: {bounds: [-0.7, 0.1]}, f8: {bounds: [-1, 1]}}}}
+";
+    let fill = async |client: &tokio_postgres::Client| {
+        let schema = "CREATE TABLE people (id int PRIMARY KEY, f4 real, f8 float8);
+             INSERT INTO people SELECT g, v, v FROM (SELECT g, (ARRAY[0.1, -0.7, 0.05, 0.0625, NULL])[1 + g % 5] AS v FROM generate_series(1, 500) g) q;
+             INSERT INTO people SELECT -g, f4, f4::float8 FROM (SELECT g, (ARRAY[0.1, -0.7, 0.3 - 0.25])[1 + g % 3]::real AS f4 FROM generate_series(1, 300) g) q";
+        client.batch_execute(schema).await.unwrap();
+    };
+    let veil = Veil::over(fill, policy, Veil::silent()).await;
+    let conditions =
+        ["f4 = f8", "f4 <> f8", "f4 > f8", "f4 <= f8", "f4 = 0.1::real", "f4 = 0.1", "f4 < 0.1", "f4 >= -0.7", "f4 = '-0.7'", "f4::text = '0.1'"];
+    let more = [
+        "f4 + f4 = 0.2::real",
+        "f4 * f8 < 0.01",
+        "f4::numeric = 0.1",
+        "abs(f4) > 0.7",
+        "f4 IN (0.1, -0.7)",
+        "f4 = f8::real",
+        "f4 BETWEEN -0.7::real AND 0.1::real",
+    ];
+    let questions: Vec<String> = conditions.iter().chain(&more).map(|condition| format!("SELECT count(*) FROM people WHERE {condition}")).collect();
+    let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
+    veil.answers_as_postgresql(&Veil::asker(), &questions).await;
+}

@@ -114,7 +114,7 @@ impl Veil {
         let directory = TemporaryDirectory(std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())));
         std::fs::create_dir(&directory.0).unwrap();
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
-        let engine = engine(server.config(), &client, yaml, &ledger, sampler).await;
+        let engine = engine_over(server.config(), &client, yaml, &ledger, sampler).await;
         Self { engine: Arc::new(engine), server, client, ledger, yaml: yaml.to_owned(), _directory: directory }
     }
 
@@ -125,12 +125,12 @@ impl Veil {
 
     /// Another one whose policy was edited.
     pub async fn proxy_with(&self, ledger: &str, edit: impl Fn(String) -> String) -> Arc<Engine> {
-        Arc::new(engine(self.server.config(), &self.client, &edit(self.yaml.clone()), ledger, None).await)
+        Arc::new(engine_over(self.server.config(), &self.client, &edit(self.yaml.clone()), ledger, None).await)
     }
 
     /// A proxy on the same ledger that reaches the database by another way, without noise.
     pub async fn by_way_of(&self, way: tokio_postgres::Config) -> Arc<Engine> {
-        Arc::new(engine(way, &self.client, &self.yaml, &self.ledger, Self::silent()).await)
+        Arc::new(engine_over(way, &self.client, &self.yaml, &self.ledger, Self::silent()).await)
     }
 
     pub fn silent() -> Option<MakeSampler> {
@@ -204,7 +204,14 @@ impl Veil {
     }
 }
 
-async fn engine(way: tokio_postgres::Config, client: &tokio_postgres::Client, yaml: &str, ledger: &str, sampler: Option<MakeSampler>) -> Engine {
+/// An engine over a database that runs anyway.
+pub async fn engine_over(
+    way: tokio_postgres::Config,
+    client: &tokio_postgres::Client,
+    yaml: &str,
+    ledger: &str,
+    sampler: Option<MakeSampler>,
+) -> Engine {
     let variables = |name: &str| Some(if name == "DATABASE_URL" { "postgres://nowhere/nls".to_owned() } else { "sqlite:///nowhere.db".to_owned() });
     let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));
     let catalog = pgveil::catalog::load(client).await.unwrap();

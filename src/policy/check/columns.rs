@@ -200,7 +200,7 @@ fn bounds(column: &catalog::Column, place: Place, lower: &At<Literal>, upper: &A
     }
     let lower = constant(column, "the lower bound", lower, findings);
     let upper = constant(column, "the upper bound", upper, findings);
-    let bounds = Bounds { lower: lower?, upper: upper? };
+    let bounds = scalar::outward(&column.data_type, lower?, upper?);
     if scalar::compare(&bounds.lower, &bounds.upper) != Some(Ordering::Less) {
         findings.error(place, format!("bounds of column \"{}\": the lower bound must be below the upper bound", column.name));
         return None;

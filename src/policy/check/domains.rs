@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use super::super::error::{At, Findings};
 use super::super::scalar;
-use super::super::{Bounds, Column, Listing, Scalar, file::TableRule};
+use super::super::{Column, Listing, Scalar, file::TableRule};
 use super::{Listed, find_column};
-use crate::catalog;
+use crate::catalog::{self, Content, PRINTED};
 
 /// Reads columns of public tables: the backend, or a test's own rows.
 #[async_trait]
@@ -24,6 +24,11 @@ pub trait DomainReader: Sync {
 
     /// The least values of these columns and then the greatest, printed likewise.
     async fn ends(&self, schema: &str, table: &str, columns: &[&str]) -> Result<Vec<Option<String>>, catalog::Error>;
+
+    /// What the rows are now, where they are at most `limit`.
+    async fn content(&self, _schema: &str, _table: &str, _columns: &[&str], _limit: u64) -> Result<Option<Content>, catalog::Error> {
+        Ok(None)
+    }
 }
 
 #[async_trait]
@@ -40,6 +45,10 @@ impl DomainReader for tokio_postgres::Client {
         let sql = format!("SELECT {} FROM {}.{} AS t", ends.join(", "), quoted(schema), quoted(table));
         Ok(texts(self, &sql).await?.into_iter().next().unwrap_or_default())
     }
+
+    async fn content(&self, schema: &str, table: &str, columns: &[&str], limit: u64) -> Result<Option<Content>, catalog::Error> {
+        within(self, Content::read(self, schema, table, columns, limit)).await
+    }
 }
 
 fn quoted(name: &str) -> String {
@@ -48,14 +57,21 @@ fn quoted(name: &str) -> String {
 
 /// The rows of a query of texts.
 async fn texts(client: &tokio_postgres::Client, sql: &str) -> Result<Vec<Vec<Option<String>>>, catalog::Error> {
-    client.batch_execute("BEGIN READ ONLY; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL TimeZone = 'UTC'; SET LOCAL extra_float_digits = 1").await?;
-    let rows = client.query(sql, &[]).await;
-    // The first error is the one to tell.
-    let ended = client.batch_execute("ROLLBACK").await;
-    let rows = rows?;
-    ended?;
+    let rows = within(client, async { Ok(client.query(sql, &[]).await?) }).await?;
     rows.iter().map(|row| (0..row.len()).map(|at| row.try_get(at).map_err(catalog::Error::from)).collect()).collect()
 }
+
+/// What is read in a transaction where values are printed as releases have them.
+async fn within<T>(client: &tokio_postgres::Client, reading: impl Future<Output = Result<T, catalog::Error>>) -> Result<T, catalog::Error> {
+    client.batch_execute(&format!("BEGIN READ ONLY; {PRINTED}")).await?;
+    let read = reading.await;
+    // The first error is the one to tell.
+    let ended = client.batch_execute("ROLLBACK").await;
+    let read = read?;
+    ended?;
+    Ok(read)
+}
+
 /// Most values of a public column that are read as its domain without being asked for.
 const FEW: u32 = 1000;
 
@@ -121,7 +137,7 @@ impl<'a> Domains<'a> {
         for (column, (least, greatest)) in ordered.iter_mut().zip(least.iter().zip(greatest)) {
             let end = |text: &Option<String>| scalar::parse(&column.data_type, text.as_deref()?).ok();
             if let (Some(lower), Some(upper)) = (end(least), end(greatest)) {
-                column.extent = Some(Bounds { lower, upper });
+                column.extent = Some(scalar::outward(&column.data_type, lower, upper));
             }
         }
     }
@@ -150,6 +166,12 @@ impl<'a> Domains<'a> {
             }
         }
         Some(Listing { columns: listed, rows })
+    }
+
+    /// The rows of a public table, to be told from later ones.
+    pub async fn content(&self, relation: &catalog::Table, rows_max: u64) -> Option<Content> {
+        let names: Vec<&str> = relation.columns.iter().filter(|column| column.selectable).map(|column| column.name.as_str()).collect();
+        if names.is_empty() { None } else { self.reader.content(&relation.schema, &relation.name, &names, rows_max).await.ok().flatten() }
     }
 
     fn source(&self, name: &At<Name>, column: &catalog::Column, findings: &mut Findings) -> Option<String> {

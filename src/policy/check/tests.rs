@@ -46,11 +46,12 @@ fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {
         schema: "s".to_owned(),
         name: name.to_owned(),
         kind: Kind::Ordinary,
-        unique_keys: vec![UniqueKey { columns: vec![columns[0].name.clone()], primary: true }],
+        unique_keys: vec![UniqueKey::plain([columns[0].name.clone()], true)],
         columns,
         foreign_keys: Vec::new(),
         inherits: false,
         parents: Vec::new(),
+        distribution: catalog::Distribution::Local,
         row_security: false,
         has_rules: false,
         selectable: true,
@@ -159,4 +160,102 @@ async fn passwords_and_addresses_are_no_part_of_the_version() {
     assert_eq!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);
     other.privacy.data_version = "2".to_owned();
     assert_ne!(check(&other, &catalog(), &rows).await.unwrap().policy.version, first.version);
+}
+
+fn hash(column: &str, colocation: i32, tiles: bool) -> catalog::Distribution {
+    catalog::Distribution::Hash(catalog::Hash { column: column.to_owned(), colocation, tiles })
+}
+
+#[tokio::test]
+async fn distributed_rows_lie_where_their_unit_does() {
+    use catalog::Distribution as D;
+    let judged = async |distribution: D| {
+        let mut catalog = catalog();
+        catalog.tables[1].distribution = distribution;
+        errors(&file("rows_per_unit: 1"), &catalog, Rows(Ok(Vec::new()))).await
+    };
+    assert_eq!(judged(D::Local).await, [""; 0]);
+    assert_eq!(judged(hash("id", 1, true)).await, [""; 0]);
+    for (distribution, why) in [
+        (hash("price", 1, true), "s.people is distributed by price, so that rows of one p may lie in many shards"),
+        (hash("id", 1, false), "the shards of s.people have gaps or overlap"),
+        (D::Unenforced("append".to_owned()), "s.people is distributed by append: Citus enforces no key of it"),
+        (D::Reference, "s.people is a reference table"),
+        (D::Single, "s.people lies in one shard"),
+    ] {
+        let found = judged(distribution).await;
+        assert!(matches!(found.as_slice(), [one] if one.contains(why) && one.contains("create_distributed_table('s.people', 'id')")), "{found:?}");
+    }
+    let mut catalog = catalog();
+    catalog.tables[0].distribution = D::Unenforced("range".to_owned());
+    let checked = check(&file("rows_per_unit: 1"), &catalog, &Rows(Ok(Vec::new()))).await.unwrap();
+    assert!(
+        checked.warnings.iter().any(|w| w.message.starts_with("no key of s.codes is trusted: it is distributed by range")),
+        "{:?}",
+        checked.warnings
+    );
+}
+
+/// Along a path of one step the column that leads away is the unit; along a longer one no column is.
+#[tokio::test]
+async fn tables_on_a_path_lie_beside_their_unit() {
+    let at = |distribution: &catalog::Distribution, path: &str| {
+        let mut catalog = catalog();
+        catalog.tables[1].distribution = hash("id", 1, true);
+        let mut visits = table(3, "visits", vec![column("number", Type::Int8), column("uid", Type::Int8)]);
+        visits.distribution = hash("uid", 1, true);
+        let mut lines = table(4, "lines", vec![column("line", Type::Int8), column("of", Type::Int8)]);
+        lines.distribution = distribution.clone();
+        catalog.tables.extend([visits, lines]);
+        let text = format!(
+            "version: 1
+privacy: {{unit: p, budget: {{epsilon: 1, delta: 1e-6}}}}
+roles: [{{name: a, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
+tables:
+  s.people: {{unit: id}}
+  s.visits: {{unit: {{path: [uid -> s.people.id], trusted_path: true}}, rows_per_unit: 2}}
+  s.lines: {{unit: {{path: [{path}], trusted_path: true}}, rows_per_unit: 2}}"
+        );
+        (File::parse("p.yaml", &text, |_| None).unwrap(), catalog)
+    };
+    let judged = async |distribution: &catalog::Distribution, path: &str| {
+        let (file, catalog) = at(distribution, path);
+        errors(&file, &catalog, Rows(Ok(Vec::new()))).await
+    };
+    let short = "of -> s.people.id";
+    let long = "of -> s.visits.number, uid -> s.people.id";
+    assert_eq!(judged(&hash("of", 1, true), short).await, [""; 0]);
+    let found = judged(&hash("of", 2, true), short).await;
+    assert!(matches!(found.as_slice(), [one] if one.contains("s.lines and s.people are not colocated")), "{found:?}");
+    let found = judged(&hash("of", 1, true), long).await;
+    assert!(
+        matches!(found.as_slice(), [one] if one.contains("is distributed by of") && one.contains("give it a column that holds the p itself")),
+        "{found:?}"
+    );
+    let (file, catalog) = at(&catalog::Distribution::Local, long);
+    let checked = check(&file, &catalog, &Rows(Ok(Vec::new()))).await.unwrap();
+    assert!(
+        checked.warnings.iter().any(|w| w.message.starts_with("s.lines is a local table beside the distributed s.people")),
+        "{:?}",
+        checked.warnings
+    );
+}
+
+#[tokio::test]
+async fn partitions_lie_where_their_table_does() {
+    let judged = async |kind: Kind, distribution: catalog::Distribution| {
+        let mut catalog = catalog();
+        catalog.tables[1].kind = Kind::Partitioned;
+        let mut half = table(3, "half", vec![column("id", Type::Int8)]);
+        (half.kind, half.parents) = (Kind::Partitioned, vec![1]);
+        let mut part = table(4, "part", vec![column("id", Type::Int8)]);
+        (part.kind, part.distribution, part.parents) = (kind, distribution, vec![3]);
+        catalog.tables.extend([half, part]);
+        errors(&file("rows_per_unit: 1"), &catalog, Rows(Ok(Vec::new()))).await
+    };
+    assert_eq!(judged(Kind::Ordinary, catalog::Distribution::Local).await, [""; 0]);
+    let found = judged(Kind::Foreign, catalog::Distribution::Local).await;
+    assert!(matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is a foreign table")), "{found:?}");
+    let found = judged(Kind::Ordinary, hash("id", 1, true)).await;
+    assert!(matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is not distributed as s.people is")), "{found:?}");
 }

@@ -4,7 +4,7 @@ use super::super::error::{At, Findings, Place};
 use super::super::file::{File, PathStep, RowsRule, TableRule, UnitRule};
 use super::super::{Step, Unit};
 use super::{Listed, find_column};
-use crate::catalog::{Column, Kind, Type};
+use crate::catalog::{Column, Equality, Kind, Type};
 
 /// The unit of each listed table, in their order; `None` for public tables and where an error was noted.
 pub fn check(file: &File, listed: &[Listed<'_>], findings: &mut Findings) -> Vec<Option<Unit>> {
@@ -67,8 +67,10 @@ fn rows(file: &File, table: &Listed<'_>, is_primary_key: bool, findings: &mut Fi
 /// A key keeps a unit, or what leads to it, to one row.
 fn has_one_row(table: &Listed<'_>, unit: &UnitRule) -> bool {
     match unit {
-        UnitRule::Column(name) => table.relation.is_unique(&[name.value.as_str()]),
-        UnitRule::Path { steps, trusted: _ } => steps.iter().take(1).any(|step| table.relation.is_unique(&[step.value.column.as_str()])),
+        UnitRule::Column(name) => table.relation.is_unique(&[name.value.as_str()], &Equality::Own),
+        UnitRule::Path { steps, trusted: _ } => {
+            steps.iter().take(1).any(|step| table.relation.is_unique(&[step.value.column.as_str()], &Equality::Own))
+        }
     }
 }
 
@@ -118,7 +120,7 @@ fn is_primary_key(table: &Listed<'_>, unit: &Column) -> bool {
         && !relation.inherits
         && relation.parents.is_empty()
         && unit.not_null
-        && relation.unique_keys.iter().any(|k| k.primary && k.columns == [unit.name.as_str()])
+        && relation.unique_keys.iter().any(|key| key.primary && key.is_within(&[&unit.name], &Equality::Own))
 }
 
 /// Walks a path to the column that is the unit.
@@ -181,7 +183,8 @@ fn step_is_wrong(from: &Listed<'_>, column: &Column, target: &Listed<'_>, refere
         let (a, b) = (&column.data_type, &referenced.data_type);
         return Some(format!("column \"{}\" is {a} but {end} is {b}; a path joins columns of one type", column.name));
     }
-    if !target.relation.is_unique(&[&referenced.name]) {
+    // Neither column is of a collation that is not deterministic.
+    if !target.relation.is_unique(&[&referenced.name], &Equality::Exact) {
         return Some(format!(
             "{end} is not unique by itself, so that a row could belong to several units; a path needs a primary key or a valid unique constraint there"
         ));

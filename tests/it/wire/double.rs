@@ -186,7 +186,7 @@ impl Service for Double {
                 if sql.contains("noted") && asker.wishes.notices != Notices::Off { vec!["spent epsilon 0.1".to_owned()] } else { Vec::new() };
             let rows = rows(&sql, asker, arguments, formats);
             let held = asker.share.hold_rows(&rows).map_err(Error::Shadow);
-            held.map(|held| Answer { columns: columns(&sql, asker), rows, notices, held })
+            held.map(|held| Answer { columns: columns(&sql, asker), rows, notices, warnings: Vec::new(), held })
         };
         self.finished.fetch_add(1, Ordering::SeqCst);
         result

@@ -1,0 +1,115 @@
+//! Unique keys, and what they prove: a key tells rows apart only by comparisons that are as strict as its index.
+
+use serde::{Deserialize, Serialize};
+
+use super::Collation;
+
+/// What a comparison of a column's values calls equal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Equality {
+    /// What the column by itself calls equal, by its own type and collation: GROUP BY, PARTITION BY, DISTINCT.
+    Own,
+    /// `=` of the column's type, texts byte for byte. All deterministic collations agree on it.
+    Exact,
+    /// `=` of texts under this collation, which takes unlike spellings for equal.
+    Under(Collation),
+}
+
+/// A unique or primary key that PostgreSQL enforces for every row: valid, immediate, not partial, over plain columns, by `=` of each column's type.
+///
+/// A column of it may still be NULL, and then the row is unique to nothing: see `Column::not_null`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UniqueKey {
+    columns: Vec<KeyColumn>,
+    pub primary: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KeyColumn {
+    pub(super) name: String,
+    /// Whatever the column calls equal, the index does too.
+    pub(super) covers_own: bool,
+    /// That of the index, where it is not deterministic.
+    pub(super) collation: Option<Collation>,
+}
+
+impl KeyColumn {
+    /// Whether values that are unlike in the index are so by this comparison.
+    fn covers(&self, equality: &Equality) -> bool {
+        match equality {
+            Equality::Own => self.covers_own,
+            Equality::Exact => true,
+            Equality::Under(collation) => self.collation.as_ref() == Some(collation),
+        }
+    }
+}
+
+impl UniqueKey {
+    pub(super) fn of(columns: Vec<KeyColumn>, primary: bool) -> Self {
+        Self { columns, primary }
+    }
+
+    /// A key whose index is of its columns' own collations, all of them deterministic.
+    pub fn plain<I: IntoIterator<Item: Into<String>>>(names: I, primary: bool) -> Self {
+        let column = |name: I::Item| KeyColumn { name: name.into(), covers_own: true, collation: None };
+        Self { columns: names.into_iter().map(column).collect(), primary }
+    }
+
+    /// The names of its columns. They prove nothing: see [`UniqueKey::tells_apart`].
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|column| column.name.as_str())
+    }
+
+    /// Whether at most one row agrees with given values in all its columns, where `compared` says by what each column is compared: by one of these, or not at all.
+    pub fn tells_apart<I: IntoIterator<Item = Equality>>(&self, compared: impl Fn(&str) -> I) -> bool {
+        self.columns.iter().all(|column| compared(&column.name).into_iter().any(|equality| column.covers(&equality)))
+    }
+
+    /// The same for columns of which these are compared, all by one equality.
+    pub fn is_within(&self, columns: &[&str], equality: &Equality) -> bool {
+        self.tells_apart(|name| columns.contains(&name).then(|| equality.clone()))
+    }
+
+    /// What a policy's digest says of it.
+    pub fn described(&self) -> String {
+        format!("{:?} {}", self.columns, self.primary)
+    }
+
+    /// Made of the same columns, by indexes that call the same equal.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.columns == other.columns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collation(name: &str) -> Collation {
+        Collation { schema: "s".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn a_key_is_one_by_comparisons_as_strict_as_its_index() {
+        let column = |covers_own, of: Option<&str>| KeyColumn { name: "a".to_owned(), covers_own, collation: of.map(collation) };
+        let by = |column: &KeyColumn| {
+            let key = UniqueKey::of(vec![column.clone()], false);
+            let under = |name| Equality::Under(collation(name));
+            [Equality::Own, Equality::Exact, under("loose"), under("looser")].map(|equality| key.is_within(&["a"], &equality))
+        };
+        // Of the column's own collation, deterministic or not; bytewise over a loose column; loose over a bytewise column.
+        assert_eq!(by(&column(true, None)), [true, true, false, false]);
+        assert_eq!(by(&column(true, Some("loose"))), [true, true, true, false]);
+        assert_eq!(by(&column(false, None)), [false, true, false, false]);
+    }
+
+    #[test]
+    fn every_column_is_compared() {
+        let key = UniqueKey::plain(["a", "b"], true);
+        assert!(key.is_within(&["b", "a", "c"], &Equality::Own) && !key.is_within(&["a"], &Equality::Own));
+        // One of several comparisons is enough.
+        let loose = Equality::Under(collation("loose"));
+        assert!(key.tells_apart(|_| [loose.clone(), Equality::Exact]) && !key.tells_apart(|_| [loose.clone()]));
+        assert!(!key.tells_apart(|_| None));
+    }
+}
