@@ -109,7 +109,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
     table.columns.iter().enumerate().map(move |(at, column)| {
         let Column { name, data_type, declared: _, not_null, deterministic_collation, collation: _, bounds, domain, is_complete: _, extent: _ } =
             column;
-        let text = |value| match data_type {
+        let text = |value: &Scalar| match data_type {
             Type::Char(_) => sql::scalar_text(value).trim_end_matches(' ').to_owned(),
             _ => sql::scalar_text(value),
         };

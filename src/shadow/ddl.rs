@@ -89,7 +89,9 @@ fn create_table(table: &Table, types: &Types<'_>, collations: &HashSet<String>, 
         let declared = column.declared.as_ref().unwrap_or(&column.data_type);
         let name =
             types.name(declared, is_public).map_err(|name| format!("its type {name} is neither built into PostgreSQL nor an enum or a domain"));
+        let is_opaque = types.is_opaque(declared);
         let collation = match &column.collation {
+            _ if is_opaque => Ok(String::new()),
             Some(Collation { schema, name }) if schema == "pg_catalog" && collations.contains(name) => {
                 Ok(format!(" COLLATE {}", qualified(schema, name)))
             }
@@ -102,7 +104,7 @@ fn create_table(table: &Table, types: &Types<'_>, collations: &HashSet<String>, 
                 let not_null = if column.not_null { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
                 columns.push(column.name.clone());
-                comparable.extend((!types.is_opaque(declared)).then_some(&column.name));
+                comparable.extend((!is_opaque).then_some(&column.name));
             }
             Err(why) => warnings.push(format!("column {}.{}.{} is left out: {why}", table.schema, table.name, column.name)),
         }
