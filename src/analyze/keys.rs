@@ -73,9 +73,11 @@ impl Keys<'_> {
         match &expr.data_type {
             Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Ok(KeyRule::Threshold),
             Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(KeyRule::Threshold),
-            Type::Text | Type::Varchar(_) if self.is_one_spelling(expr) => Ok(KeyRule::Threshold),
-            Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
-            Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => {
+            Type::Text | Type::Varchar(_) | Type::Char(_) if self.is_one_spelling(expr) => Ok(KeyRule::Threshold),
+            Type::Text | Type::Varchar(_) | Type::Char(_) => {
+                Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal"))
+            }
+            Type::Float4 | Type::Interval | Type::Other { .. } => {
                 let name = crate::resolve::literal::type_name(&expr.data_type);
                 Err(Refusal::unsupported(format!("GROUP BY a value of type {name}")).hint("Ask the data owner to declare the column's values."))
             }
@@ -84,7 +86,7 @@ impl Keys<'_> {
 
     /// No text, or one of columns under whose collations equal means the same bytes.
     fn is_one_spelling(&self, expr: &Expr) -> bool {
-        !matches!(expr.data_type, Type::Text | Type::Varchar(_)) || inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id))
+        !expr.data_type.is_string() || inline(expr, self.computed).columns().iter().all(|id| self.is_deterministic(*id))
     }
 
     pub(super) fn is_deterministic(&self, id: ColumnId) -> bool {
@@ -230,14 +232,16 @@ impl Keys<'_> {
     /// Values of a column that the query itself lists: `x IN (1, 2)`, `x = 'a'`, or whole numbers and days between conditions.
     fn asked_for(&self, id: ColumnId) -> Option<Vec<Scalar>> {
         let data_type = &self.columns[id.0 as usize].data_type;
-        let is_text = matches!(data_type, Type::Text | Type::Varchar(_));
+        let is_text = data_type.is_string();
         let is_subject = |e: &Expr| match &e.node {
             Node::Cast(inner) => is_text && e.data_type == Type::Text && inner.as_column() == Some(id),
             _ => e.as_column() == Some(id),
         };
         let listed = self.conditions.iter().find_map(|condition| match &condition.node {
             Node::Call { function: Function::In, arguments } | Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
-                [subject, list @ ..] if is_subject(subject) => list.iter().map(|e| e.as_literal().cloned()).collect::<Option<Vec<_>>>(),
+                [subject, list @ ..] if is_subject(subject) => {
+                    list.iter().map(|e| e.as_literal().map(|value| stored(value, data_type))).collect::<Option<Vec<_>>>()
+                }
                 _ => None,
             },
             _ => None,
@@ -250,7 +254,7 @@ impl Keys<'_> {
             Scalar::Bool(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => false,
         };
         if let Some(values) = listed.filter(|values| values.iter().all(is_of_type)) {
-            return Some(values);
+            return Some(values.into_iter().filter(|value| is_held(value, data_type)).collect());
         }
         // What a public table holds is no question: only conditions of the query list its values.
         let is_public = self.columns[id.0 as usize].origin.is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].extent.is_some());
@@ -326,8 +330,7 @@ pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[Co
 
 /// A cast that gives NULL for text that the type does not read.
 pub(super) fn reads_text(operand: &Expr, to: &Type) -> bool {
-    let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
-    is_text(&operand.data_type) && !is_text(to)
+    operand.data_type.is_string() && !to.is_string()
 }
 
 /// Equal numbers as one value, spelled as PostgreSQL prints it; `None` where a float8 would need an exponent.
@@ -345,11 +348,31 @@ pub(super) fn canonical(values: Vec<Option<Scalar>>, data_type: &Type) -> Option
             (Some(Scalar::Decimal(text)), Type::Float4) => Some(Scalar::Decimal(float_text(text.parse::<f32>().ok()?.into()).ok()?)),
             (value, _) => value,
         };
-        if seen.insert(format!("{value:?}")) {
+        let told = match (&value, data_type) {
+            (Some(Scalar::Text(text)), Type::Char(_)) => format!("{:?}", text.trim_end_matches(' ')),
+            (value, _) => format!("{value:?}"),
+        };
+        if seen.insert(told) {
             domain.push(value);
         }
     }
     Some(domain)
+}
+
+/// False of a text that is longer than any that a column of this type stores.
+fn is_held(value: &Scalar, data_type: &Type) -> bool {
+    match (value, data_type) {
+        (Scalar::Text(text), Type::Char(Some(length))) => text.chars().count() <= *length as usize,
+        _ => true,
+    }
+}
+
+/// A constant as a column of this type stores it.
+fn stored(value: &Scalar, data_type: &Type) -> Scalar {
+    match value {
+        Scalar::Text(text) => Scalar::Text(data_type.stored(text.clone())),
+        other => other.clone(),
+    }
 }
 
 /// An ordering condition holds somewhere in a day if and only if it holds at one of the day's ends; other conditions exclude nothing.

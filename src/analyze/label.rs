@@ -154,7 +154,7 @@ impl Labels<'_> {
             for id in &ids {
                 let computed = computed_columns(&arm);
                 let info = &self.columns[id.0 as usize];
-                if matches!(info.data_type, Type::Text | Type::Varchar(_)) {
+                if info.data_type.is_string() {
                     check_key(&inline(&Expr::column(*id, info.data_type.clone()), &computed), self.policy, self.columns)?;
                 }
             }

@@ -145,12 +145,12 @@ impl Ranges<'_> {
             _ => f64::INFINITY,
         };
         let declared = match &expr.data_type {
-            Type::Varchar(Some(length)) => f64::from(*length),
+            Type::Varchar(Some(length)) | Type::Char(Some(length)) => f64::from(*length),
             _ => f64::INFINITY,
         };
         let own = match &expr.node {
             Node::Literal(Some(value)) => characters(value),
-            Node::Cast(inner) if matches!(inner.data_type, Type::Text | Type::Varchar(_)) => self.longest(inner),
+            Node::Cast(inner) if inner.data_type.is_string() => self.longest(inner),
             Node::Column(id) => match self.columns[id.0 as usize].origin {
                 Some((table, position)) => match &self.policy.tables[table.0].columns[position].domain {
                     Some(values) if !values.is_empty() => values.iter().map(characters).fold(0.0, f64::max),
@@ -317,7 +317,7 @@ pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
         (Type::Timestamp | Type::Timestamptz, Type::Date) => Interval::new((from.lo / micros).floor(), (from.hi / micros).floor()),
         (Type::Bool, _) => Interval::new(0.0, 1.0),
         // A text's number is not that of what it was printed from: days are no microseconds.
-        (Type::Text | Type::Varchar(_) | Type::Char(_), to) if !matches!(to, Type::Text | Type::Varchar(_) | Type::Char(_)) => of_unbounded(to),
+        (source, to) if source.is_string() && !to.is_string() => of_unbounded(to),
         // A float rounds halves to even, a numeric away from zero.
         (Type::Float4 | Type::Float8, Type::Int2 | Type::Int4 | Type::Int8) if from.is_finite() => {
             Interval::new(from.lo.round_ties_even(), from.hi.round_ties_even()).meet(of_type(target))

@@ -115,9 +115,9 @@ pub(super) fn cells(input: &Relation, lineage: &Lineage, policy: &Policy, column
         let column = &policy.tables[table.0].columns[at];
         // A clamp would make one key of two values.
         let is_bare = match &column.data_type {
-            Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Uuid => column.bounds.is_none(),
+            Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => column.bounds.is_none(),
             Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => false,
-            Type::Char(_) | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => false,
+            Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => false,
         };
         match rule {
             KeyRule::Domain(values) if column.domain.is_some() && is_bare && !info.nullable => Some(values.len() as u64),

@@ -16,9 +16,11 @@ pub(super) fn check_key(key: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> 
     match &key.data_type {
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Uuid => Ok(()),
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(()),
-        Type::Text | Type::Varchar(_) if is_deterministic(key, policy, columns) => Ok(()),
-        Type::Text | Type::Varchar(_) => Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal")),
-        Type::Char(_) | Type::Interval | Type::Other { .. } => {
+        Type::Text | Type::Varchar(_) | Type::Char(_) if is_deterministic(key, policy, columns) => Ok(()),
+        Type::Text | Type::Varchar(_) | Type::Char(_) => {
+            Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal"))
+        }
+        Type::Interval | Type::Other { .. } => {
             let name = crate::resolve::literal::type_name(&key.data_type);
             Err(Refusal::unsupported(format!("GROUP BY a value of type {name}")).hint("Cast it to text, or group by another column."))
         }
@@ -31,7 +33,7 @@ pub(super) fn check_key(key: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> 
 /// 0A000 for text under such a collation.
 pub(super) fn check_shown(value: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Result<(), Refusal> {
     match &value.data_type {
-        Type::Text | Type::Varchar(_) if !is_deterministic(value, policy, columns) => {
+        Type::Text | Type::Varchar(_) | Type::Char(_) if !is_deterministic(value, policy, columns) => {
             Err(Refusal::unsupported("a window over a column whose collation takes unlike spellings for equal"))
         }
         _ => Ok(()),
@@ -79,7 +81,7 @@ pub(super) fn check_aggregate(aggregate: &Aggregate, computed: &[(ColumnId, Expr
 
 /// Equal values may be printed in unlike ways that nothing makes one of, or there is no order at all.
 fn is_unspelled(data_type: &Type) -> bool {
-    matches!(data_type, Type::Char(_) | Type::Interval | Type::Other { .. })
+    matches!(data_type, Type::Char(None) | Type::Interval | Type::Other { .. })
 }
 
 /// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips only.

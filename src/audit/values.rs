@@ -48,8 +48,8 @@ pub fn distinct(data_type: &Type, number: i64) -> Option<String> {
             let whole = u32::try_from(i32::from(*precision) - i32::from(*scale)).unwrap_or(0).min(9);
             (number % 10i64.pow(whole)).to_string()
         }
-        Type::Text | Type::Varchar(None) => format!("v{number}"),
-        Type::Varchar(Some(length)) | Type::Char(length) => number.to_string().chars().take(*length as usize).collect(),
+        Type::Text | Type::Varchar(None) | Type::Char(None) => format!("v{number}"),
+        Type::Varchar(Some(length)) | Type::Char(Some(length)) => number.to_string().chars().take(*length as usize).collect(),
         Type::Uuid => format!("00000000-0000-4000-8000-{number:012}"),
         Type::Date => scalar_text(&Scalar::Date(i32::try_from(number).ok()?)),
         Type::Timestamp | Type::Timestamptz => scalar_text(&Scalar::Timestamp(number * 60_000_000)),

@@ -109,23 +109,26 @@ fn powers(row: &Row) -> Result<Vec<Power>, Error> {
 }
 
 fn user_type(row: &Row) -> Result<UserType, Error> {
-    let is_enum: bool = row.try_get(3)?;
-    let definition =
-        if is_enum { Definition::Enum(row.try_get(4)?) } else { Definition::Domain { base: row.try_get(5)?, not_null: row.try_get(6)? } };
-    Ok(UserType { oid: row.try_get(0)?, schema: row.try_get(1)?, name: row.try_get(2)?, definition })
+    let definition = match row.try_get(3)? {
+        "enum" => Definition::Enum(row.try_get(4)?),
+        "domain" => Definition::Domain { base: row.try_get(5)?, not_null: row.try_get(6)? },
+        _ => Definition::Opaque,
+    };
+    Ok(UserType { oid: row.try_get(0)?, schema: row.try_get(1)?, name: row.try_get(2)?, array: row.try_get(7)?, definition })
 }
 
 /// Columns of enums know their labels, and those of domains the type beneath.
 fn look_into(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
     for column in tables.values_mut().flat_map(|table| &mut table.columns) {
         let Type::Other { oid: of, name: _ } = &column.data_type else { continue };
-        let Some(UserType { oid, schema, name, definition }) = types.iter().find(|made| made.oid == *of) else { continue };
+        let Some(UserType { oid, schema, name, array: _, definition }) = types.iter().find(|made| made.oid == *of) else { continue };
         match definition {
             Definition::Enum(labels) => {
                 let made = Enum { oid: *oid, schema: schema.clone(), name: name.clone(), labels: labels.clone() };
                 column.data_type = Type::Enum(Box::new(made));
             }
             Definition::Domain { base, not_null: _ } => column.over = beneath(base),
+            Definition::Opaque => {}
         }
     }
 }
@@ -309,11 +312,13 @@ SELECT o.conrelid, pg_catalog.pg_get_expr(o.conbin, o.conrelid) FROM pg_catalog.
 WHERE o.contype = 'c' AND o.convalidated AND o.conrelid <> 0 AND pg_catalog.pg_get_expr(o.conbin, o.conrelid) IS NOT NULL ORDER BY o.conrelid, o.oid"#;
 
 const TYPES_SQL: &str = r#"
-SELECT t.oid, n.nspname::text, t.typname::text, t.typtype = 'e',
+SELECT t.oid, n.nspname::text, t.typname::text,
+       CASE WHEN t.typtype = 'e' THEN 'enum' WHEN t.typtype = 'd' AND t.typbasetype < 16384 THEN 'domain' ELSE 'opaque' END,
        ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder),
-       pg_catalog.format_type(t.typbasetype, t.typtypmod), t.typnotnull
+       pg_catalog.format_type(t.typbasetype, t.typtypmod), t.typnotnull, t.typarray
 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
-WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND (t.typtype = 'e' OR t.typtype = 'd' AND t.typbasetype < 16384)
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND t.typcategory <> 'A' AND t.typtype <> 'p'
+      AND (t.typtype <> 'c' OR EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = t.typrelid AND c.relkind = 'c'))
 ORDER BY t.oid"#;
 
 const INHERITS_SQL: &str = "SELECT inhrelid, inhparent FROM pg_catalog.pg_inherits ORDER BY inhrelid, inhseqno";

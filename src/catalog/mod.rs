@@ -42,8 +42,8 @@ pub enum Type {
     Text,
     /// `varchar(n)` where declared.
     Varchar(Option<u32>),
-    /// `char(n)`.
-    Char(u32),
+    /// `char(n)`, `bpchar` without a length: blanks at the end play no part where two values are compared.
+    Char(Option<u32>),
     Uuid,
     Date,
     Timestamp,
@@ -63,6 +63,20 @@ impl Type {
     /// A numeric without its digits; another type as it is.
     pub fn without_digits(&self) -> Self {
         if matches!(self, Self::Numeric(_)) { Self::Numeric(None) } else { self.clone() }
+    }
+
+    /// Text, `varchar` or `char`.
+    pub fn is_string(&self) -> bool {
+        matches!(self, Self::Text | Self::Varchar(_) | Self::Char(_))
+    }
+
+    /// A text as a column of this type stores it: `char(n)` fills it with blanks.
+    pub fn stored(&self, text: String) -> String {
+        let missing = match self {
+            Self::Char(Some(length)) => (*length as usize).saturating_sub(text.chars().count()),
+            _ => 0,
+        };
+        text + &" ".repeat(missing)
     }
 }
 
@@ -172,12 +186,14 @@ impl Table {
     }
 }
 
-/// A type that somebody made by CREATE TYPE … AS ENUM or CREATE DOMAIN.
+/// A type that is not built into PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserType {
     pub oid: u32,
     pub schema: String,
     pub name: String,
+    /// The OID of the type of its arrays; 0 where there is none.
+    pub array: u32,
     pub definition: Definition,
 }
 
@@ -187,6 +203,8 @@ pub enum Definition {
     Enum(Vec<String>),
     /// Over a built-in type, as `format_type` prints it. Its conditions are not read.
     Domain { base: String, not_null: bool },
+    /// Any other: a composite or range type, one of an extension, a domain over one of these. Of its values it is known only whether there are any.
+    Opaque,
 }
 
 /// A right that nobody needs who only reads tables.

@@ -20,10 +20,7 @@ pub fn type_of(oid: u32, modifier: i32, name: &str) -> Type {
         1184 => Type::Timestamptz,
         1186 => Type::Interval,
         1083 => Type::Time,
-        1042 => match length(modifier) {
-            Some(n) => Type::Char(n),
-            None => Type::Other { oid, name: name.to_owned() },
-        },
+        1042 => Type::Char(length(modifier)),
         _ => Type::Other { oid, name: name.to_owned() },
     }
 }
@@ -95,6 +92,8 @@ pub fn beneath(base: &str) -> Option<Type> {
         ("text", "") => (25, -1),
         ("character varying", "") => (1043, -1),
         ("character varying", length) => (1043, length.parse::<i32>().ok()? + 4),
+        ("bpchar", "") => (1042, -1),
+        ("character", length) => (1042, length.parse::<i32>().ok()? + 4),
         ("uuid", "") => (2950, -1),
         ("date", "") => (1082, -1),
         ("timestamp without time zone", "") => (1114, -1),
@@ -133,7 +132,8 @@ impl std::fmt::Display for Type {
             Self::Text => f.write_str("text"),
             Self::Varchar(None) => f.write_str("character varying"),
             Self::Varchar(Some(n)) => write!(f, "character varying({n})"),
-            Self::Char(n) => write!(f, "character({n})"),
+            Self::Char(None) => f.write_str("bpchar"),
+            Self::Char(Some(n)) => write!(f, "character({n})"),
             Self::Uuid => f.write_str("uuid"),
             Self::Date => f.write_str("date"),
             Self::Timestamp => f.write_str("timestamp without time zone"),
@@ -156,10 +156,11 @@ mod tests {
         assert_eq!(type_of(1700, (3 << 16 | (-2 & 0x7ff)) + 4, ""), Type::Numeric(Some((3, -2))));
         assert_eq!(type_of(1700, -1, ""), Type::Numeric(None));
         assert_eq!(type_of(1043, 24, ""), Type::Varchar(Some(20)));
-        assert_eq!(type_of(1042, 5, ""), Type::Char(1));
+        assert_eq!(type_of(1042, 5, ""), Type::Char(Some(1)));
+        assert_eq!(type_of(1042, -1, "bpchar"), Type::Char(None));
+        assert_eq!(beneath("character(3)"), Some(Type::Char(Some(3))));
         assert_eq!(beneath("numeric(10,2)"), Some(Type::Numeric(Some((10, 2)))));
         assert_eq!(beneath("character varying(5)"), Some(Type::Varchar(Some(5))));
         assert_eq!(beneath("timestamp(3) without time zone"), None);
-        assert_eq!(type_of(1042, -1, "bpchar"), Type::Other { oid: 1042, name: "bpchar".to_owned() });
     }
 }

@@ -109,7 +109,11 @@ fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
     table.columns.iter().enumerate().map(move |(at, column)| {
         let Column { name, data_type, declared: _, not_null, deterministic_collation, collation: _, bounds, domain, is_complete: _, extent: _ } =
             column;
-        let domain = domain.as_ref().map(|values| values.iter().map(sql::scalar_text).collect::<Vec<_>>());
+        let text = |value: &Scalar| match data_type {
+            Type::Char(_) => sql::scalar_text(value).trim_end_matches(' ').to_owned(),
+            _ => sql::scalar_text(value),
+        };
+        let domain = domain.as_ref().map(|values| values.iter().map(text).collect::<Vec<_>>());
         vec![
             Some(table.schema.clone()),
             Some(table.name.clone()),
@@ -146,8 +150,8 @@ fn grouped(data_type: &Type, is_public: bool, is_listed: bool, deterministic: bo
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float8 | Type::Uuid => Some("threshold"),
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time => Some("threshold"),
         Type::Enum(_) => Some("listed"),
-        Type::Text | Type::Varchar(_) => deterministic.then_some("threshold"),
-        Type::Float4 | Type::Char(_) | Type::Interval | Type::Other { .. } => None,
+        Type::Text | Type::Varchar(_) | Type::Char(_) => deterministic.then_some("threshold"),
+        Type::Float4 | Type::Interval | Type::Other { .. } => None,
     }
 }
 

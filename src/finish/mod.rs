@@ -4,10 +4,13 @@ mod estimate;
 mod output;
 mod uncertainty;
 
+use std::collections::HashMap;
+
 use sqlparser::ast;
 
 pub use uncertainty::{Spread, quantile_95, spread};
 
+use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::policy::ViewKind;
 use crate::postgres::array_text;
@@ -15,7 +18,7 @@ use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
 use crate::resolve::{Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias};
 use crate::rewrite::sql;
-use crate::rewrite::{Measure, PartPlan, Plan, ReleasePlan, Subject};
+use crate::rewrite::{Measure, PartPlan, Plan, ReleasePlan, Subject, key_text};
 
 /// The outer query with every release as a table of constants. With `released` empty tables, it serves to check column types before anything is charged.
 ///
@@ -139,11 +142,17 @@ fn cte(name: &str, query: ast::Query) -> ast::Cte {
 fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     let mut arrays = Vec::new();
     let mut names = Vec::new();
-    let set = (!release.sets().is_empty()).then(|| (SET_COLUMN.to_owned(), Type::Int4));
-    let keys = release.keys().iter().enumerate().map(|(at, (data_type, _))| (key_column(at), data_type.clone()));
-    for (at, (name, data_type)) in set.into_iter().chain(keys).enumerate() {
-        arrays.push(array(table.keys.iter().map(|row| row[at].as_deref()), &data_type));
-        names.push(name);
+    if !release.sets().is_empty() {
+        arrays.push(array(table.keys.iter().map(|row| row[0].as_deref()), &Type::Int4));
+        names.push(SET_COLUMN.to_owned());
+    }
+    let first = names.len();
+    for (at, (data_type, rule)) in release.keys().iter().enumerate() {
+        let listed = listed(data_type, rule);
+        let shown = |text: &'_ str| listed.get(text).cloned().unwrap_or_else(|| text.to_owned());
+        let texts: Vec<Option<String>> = table.keys.iter().map(|row| row[first + at].as_deref().map(shown)).collect();
+        arrays.push(array(texts.iter().map(Option::as_deref), data_type));
+        names.push(key_column(at));
     }
     let groups = names.clone();
     for (at, measure) in release.measures().iter().enumerate() {
@@ -184,6 +193,16 @@ fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
     let uncertainties = told.map(|name| sql::aliased(sql::column("r", &name), &name));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
+}
+
+/// How the listed values of a `bpchar` are written, by what the statement prints of them: without the blanks at their end.
+fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
+    match (data_type, rule) {
+        (Type::Char(None), KeyRule::Domain(values)) => {
+            values.iter().flatten().map(|value| (key_text(value, data_type), sql::scalar_text(value))).collect()
+        }
+        (_, KeyRule::Domain(_) | KeyRule::Threshold) => HashMap::new(),
+    }
 }
 
 /// As PostgreSQL reads a float8.

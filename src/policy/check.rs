@@ -129,7 +129,7 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
 
 /// Whether a column that is shown has this type.
 fn is_shown(made: &catalog::UserType, tables: &[Table]) -> bool {
-    let of_it = |data_type: &catalog::Type| catalog::oid_of(data_type) == made.oid;
+    let of_it = |data_type: &catalog::Type| [made.oid, made.array].contains(&catalog::oid_of(data_type));
     tables.iter().flat_map(|table| &table.columns).any(|column| of_it(column.declared.as_ref().unwrap_or(&column.data_type)))
 }
 

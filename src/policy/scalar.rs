@@ -22,6 +22,11 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
         Type::Float8 => float(text, FLOAT8_MAX),
         Type::Text => string(text, None),
         Type::Varchar(length) => string(text, *length),
+        // Blanks at the end are stored, whoever writes them.
+        Type::Char(length) => match string(text.trim_end_matches(' '), *length)? {
+            Scalar::Text(text) => Ok(Scalar::Text(data_type.stored(text))),
+            other => Ok(other),
+        },
         Type::Uuid => uuid(text).map(Scalar::Text).ok_or_else(|| "a UUID of 32 hexadecimal digits".to_owned()),
         Type::Date => {
             calendar::date(text).map(Scalar::Date).ok_or_else(|| "an ISO date from 0001-01-01 to 9999-12-31, such as 1988-12-31".to_owned())
@@ -34,9 +39,7 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
             .ok_or_else(|| "an ISO date and time, in UTC or with an offset, such as \"1988-12-31 23:59:59+00\"".to_owned()),
         Type::Enum(made) if made.labels.iter().any(|label| label == text) => Ok(Scalar::Text(text.to_owned())),
         Type::Enum(made) => Err(format!("one of {}", made.labels.join(", "))),
-        Type::Char(_) | Type::Interval | Type::Time | Type::Other { .. } => {
-            Err(format!("of another type: constants of type {data_type} are not offered"))
-        }
+        Type::Interval | Type::Time | Type::Other { .. } => Err(format!("of another type: constants of type {data_type} are not offered")),
     }
 }
 
@@ -69,15 +72,14 @@ fn number(bound: &Scalar) -> Option<f64> {
 
 /// Whether a closed list of values can be declared for the type.
 pub fn is_listable(data_type: &Type) -> bool {
-    !matches!(data_type, Type::Char(_) | Type::Interval | Type::Time | Type::Other { .. })
+    !matches!(data_type, Type::Interval | Type::Time | Type::Other { .. })
 }
 
 /// Whether two columns hold the same sort of constants, so that one may be the domain of the other.
 pub fn is_alike(a: &Type, b: &Type) -> bool {
     let integer = |t: &Type| matches!(t, Type::Int2 | Type::Int4 | Type::Int8);
-    let string = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
     let numeric = |t: &Type| matches!(t, Type::Numeric(_));
-    a == b || (integer(a) && integer(b)) || (string(a) && string(b)) || (numeric(a) && numeric(b))
+    a == b || (integer(a) && integer(b)) || (a.is_string() && b.is_string()) || (numeric(a) && numeric(b))
 }
 
 /// The order of constants of one type; text by its bytes. Constants of different types have none.

@@ -24,7 +24,7 @@ pub fn digest(policy: &Policy) -> String {
     // What a label means is told by its place.
     let mut types: Vec<&UserType> = policy.types.iter().collect();
     types.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
-    for UserType { oid: _, schema, name, definition } in types {
+    for UserType { oid: _, schema, name, array: _, definition } in types {
         line(&mut text, format_args!("type {schema:?} {name:?} {definition:?}"));
     }
     Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {

@@ -324,7 +324,7 @@ impl Kind {
         let implicit = widens
             || matches!(
                 (self, from),
-                (Text | ConstantText, Type::Varchar(_)) | (Timestamp, Type::Date) | (Timestamptz, Type::Date | Type::Timestamp)
+                (Text | ConstantText, Type::Varchar(_) | Type::Char(_)) | (Timestamp, Type::Date) | (Timestamptz, Type::Date | Type::Timestamp)
             );
         if exact { Some(Match::Exact) } else { implicit.then_some(Match::Implicit) }
     }

@@ -75,17 +75,11 @@ fn is_in(arguments: &[Expr], assignment: &[(ColumnId, Value)]) -> Result<Value, 
 /// The expression as a constant where it reads no column and its value is certain. Numerics and floats stay as they are written: their scale and digits are PostgreSQL's.
 pub fn folded(expr: Expr) -> Expr {
     let is_exact = match &expr.data_type {
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None) => true,
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Text | Type::Varchar(None) | Type::Char(_) => true,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => true,
-        Type::Numeric(_)
-        | Type::Float4
-        | Type::Float8
-        | Type::Varchar(Some(_))
-        | Type::Char(_)
-        | Type::Uuid
-        | Type::Time
-        | Type::Enum(_)
-        | Type::Other { .. } => false,
+        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Varchar(Some(_)) | Type::Uuid | Type::Time | Type::Enum(_) | Type::Other { .. } => {
+            false
+        }
     };
     if !is_exact || matches!(expr.node, Node::Literal(_) | Node::Column(_)) {
         return expr;
@@ -223,7 +217,7 @@ fn cast(value: Value, from: &Type, to: &Type) -> Result<Value, NotEvaluable> {
         (Scalar::Int(v), Type::Bool) => Ok(Some(Scalar::Bool(v != 0))),
         (Scalar::Bool(v), Type::Int4) => Ok(Some(Scalar::Int(i64::from(v)))),
         (Scalar::Bool(v), Type::Text) => Ok(Some(Scalar::Text(v.to_string()))),
-        (Scalar::Text(v), Type::Text | Type::Varchar(None)) => Ok(Some(Scalar::Text(v))),
+        (Scalar::Text(v), to) if to.is_string() => strings(v, from, to).map(|text| Some(Scalar::Text(text))),
         (Scalar::Decimal(v), Type::Float8) if *from == Type::Float8 => Ok(Some(Scalar::Decimal(v))),
         (Scalar::Decimal(v), Type::Numeric(None)) if matches!(from, Type::Numeric(_)) => Ok(Some(Scalar::Decimal(v))),
         (Scalar::Decimal(v), Type::Numeric(None) | Type::Float8) if Decimal::of(&Scalar::Decimal(v.clone()))?.is_whole() => {
@@ -239,6 +233,16 @@ fn cast(value: Value, from: &Type, to: &Type) -> Result<Value, NotEvaluable> {
         (Scalar::Timestamp(v), Type::Timestamp | Type::Timestamptz) => Ok(Some(Scalar::Timestamp(v))),
         (Scalar::Timestamp(v), Type::Date) => Ok(Some(Scalar::Date(day(v)?))),
         (Scalar::Date(v), Type::Text) => Ok(Some(Scalar::Text(calendar::date_text(v)))),
+        _ => Err(NotEvaluable),
+    }
+}
+
+/// A text as another type of texts: one of `char` loses the blanks at its end, or gets those of another length.
+fn strings(text: String, from: &Type, to: &Type) -> Result<String, NotEvaluable> {
+    match (from, to) {
+        (Type::Char(_), Type::Text | Type::Varchar(None)) => Ok(text.trim_end_matches(' ').to_owned()),
+        (_, Type::Text | Type::Varchar(None) | Type::Char(None)) => Ok(text),
+        (_, Type::Char(Some(length))) => Ok(to.stored(text.chars().take(*length as usize).collect())),
         _ => Err(NotEvaluable),
     }
 }

@@ -1,5 +1,6 @@
 //! Row-level expressions: AST → typed [`Expr`]. Whatever is not listed here is refused by name.
 
+mod blanks;
 mod call;
 mod forms;
 mod inside;
@@ -271,7 +272,7 @@ impl Expressions<'_> {
 
     /// `||`, where one side at least is text.
     fn concatenation(&self, left: Expr, right: Expr) -> Result<Expr, Refusal> {
-        let is_text = |e: &Expr| is_unknown(&e.data_type) || matches!(e.data_type, Type::Text | Type::Varchar(_));
+        let is_text = |e: &Expr| is_unknown(&e.data_type) || e.data_type.is_string();
         if !is_text(&left) && !is_text(&right) {
             let (a, b) = (type_name(&left.data_type), type_name(&right.data_type));
             return Err(Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("operator does not exist: {a} || {b}")));
@@ -320,7 +321,7 @@ fn ends_in_prefix(expr: &ast::Expr) -> bool {
 /// 42883 and 0A000 where there is none, or it depends on the session's zone.
 pub fn compare(constants: &Constants, function: Function, left: Expr, right: Expr, symbol: &str) -> Result<Expr, Refusal> {
     constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
-    let operands = unify(vec![left, right], symbol)?;
+    let operands = unify(blanks::compared(vec![left, right])?, symbol)?;
     Ok(Expr::call(function, operands, Type::Bool))
 }
 
@@ -352,6 +353,11 @@ fn unify(exprs: Vec<Expr>, place: &str) -> Result<Vec<Expr>, Refusal> {
     }
     if is_unknown(&common) {
         common = Type::Text;
+    }
+    // A constant is as long as it is written.
+    let is_written = |e: &Expr| is_unknown(&e.data_type) && e.node != Node::Literal(None);
+    if matches!(common, Type::Char(_)) && exprs.iter().any(is_written) {
+        common = Type::Char(None);
     }
     exprs.into_iter().map(|e| coerce(e, &common)).collect()
 }

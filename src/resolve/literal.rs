@@ -140,7 +140,8 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             let shown: String = text.chars().take(80).collect();
             Err(Refusal::new("22P02", format!("invalid input value for enum {}: \"{shown}\"", made.name)))
         }
-        Type::Char(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
+        Type::Char(_) => Ok(Scalar::Text(to.stored(text.to_owned()))),
+        Type::Other { .. } => Err(Refusal::unsupported(format!("a constant of type {}", type_name(to)))),
     }
 }
 
@@ -325,7 +326,7 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
 
 /// The one type that two operands are compared or merged in, as PostgreSQL promotes them; `None` where it would not, or where we do not follow it.
 pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
-    use Type::{Bool, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
     let integer_rank = |t: &Type| match t {
         Int2 => Some(2),
         Int4 => Some(4),
@@ -342,6 +343,10 @@ pub fn common_type(a: &Type, b: &Type) -> Option<Type> {
         (Enum(x), Enum(y)) if x.oid == y.oid => Some(a.clone()),
         (Date | Timestamp, Timestamptz) | (Timestamptz, Date | Timestamp) => Some(Timestamptz),
         (Text | Varchar(_), Text | Varchar(_)) => Some(if a == b { a.clone() } else { Text }),
+        // Each is cast to the other by itself: the first prevails.
+        (Char(_), Text | Varchar(_) | Char(_)) => Some(if a == b { a.clone() } else { Char(None) }),
+        (Text, Char(_)) => Some(Text),
+        (Varchar(_), Char(_)) => Some(Varchar(None)),
         (Date, Timestamp) | (Timestamp, Date) => Some(Timestamp),
         (Float4, Float4) => Some(Float4),
         (Numeric(m), Numeric(n)) => Some(if m == n { a.clone() } else { Numeric(None) }),

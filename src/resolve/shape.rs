@@ -35,9 +35,10 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
     match data_type {
         Type::Numeric(_) => Ok(Type::Numeric(None)),
         Type::Varchar(_) => Ok(Type::Varchar(None)),
+        Type::Char(_) => Ok(Type::Char(None)),
         Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Text | Type::Uuid => Ok(data_type),
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => Ok(data_type),
-        Type::Char(_) | Type::Interval | Type::Other { .. } => {
+        Type::Interval | Type::Other { .. } => {
             let name = super::literal::type_name(&data_type).to_owned();
             Err(Refusal::unsupported(format!("a subquery over private rows with a column of type {name}")).hint("Cast the column in the subquery."))
         }

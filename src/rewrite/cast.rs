@@ -31,15 +31,14 @@ fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
         (Type::Float8, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-14), ..value }),
         (Type::Float4, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-5), ..value }),
         // A clamp made it a float8.
-        (Type::Float4, Type::Text | Type::Varchar(_)) => cast(value, &Type::Float8, &Type::Float4),
+        (Type::Float4, Type::Text | Type::Varchar(_) | Type::Char(_)) => cast(value, &Type::Float8, &Type::Float4),
         _ => Ok(value),
     }
 }
 
 /// Casts that cannot fail: the operand is brought into the target's range first.
 pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
-    let is_text = |t: &Type| matches!(t, Type::Text | Type::Varchar(_));
-    if is_text(from) && !is_text(to) {
+    if from.is_string() && !to.is_string() {
         return read(value, to);
     }
     let value = spelled(value, from, to)?;
@@ -90,8 +89,9 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             let range = Interval::new(f64::from(kept.range.lo as f32), f64::from(kept.range.hi as f32));
             Ok(Emitted { tiny: true, ..plain(kept, range) })
         }
-        Type::Text | Type::Varchar(_) if is_text(from) => Ok(plain(value, range)),
-        Type::Text | Type::Varchar(_) => Ok(plain(value, Interval::new(0.0, longest(from)))),
+        Type::Char(Some(length)) => Ok(plain(value, Interval::new(0.0, f64::from(*length)))),
+        Type::Text | Type::Varchar(_) | Type::Char(None) if from.is_string() => Ok(plain(value, range)),
+        Type::Text | Type::Varchar(_) | Type::Char(None) => Ok(plain(value, Interval::new(0.0, longest(from)))),
         // The last timestamp that is kept is the first of the year 10000, a day past the last date: what needs a date in the calendar clamps it again.
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let kept = keep_within(value, of_type(from), from)?;
@@ -104,8 +104,6 @@ pub(super) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Re
             let kept = keep_within(value, of_type(from), from)?;
             Ok(plain(kept, Interval::ALL))
         }
-        Type::Char(_) | Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => {
-            Err(Refusal::unsupported(format!("a cast to {to:?} over private rows")))
-        }
+        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast to {to:?} over private rows"))),
     }
 }

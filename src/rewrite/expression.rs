@@ -89,7 +89,7 @@ impl Expressions<'_> {
 
     /// Where several text columns meet, each under the database's own collation: two of unlike collations are an error on the first row that compares them.
     fn of_one_collation(&self, expr: &Expr) -> Option<HashMap<ColumnId, Cell>> {
-        let is_text = |id: &ColumnId| self.cells.get(id).is_some_and(|c| matches!(c.data_type, Type::Text | Type::Varchar(_)));
+        let is_text = |id: &ColumnId| self.cells.get(id).is_some_and(|c| c.data_type.is_string());
         let texts: Vec<ColumnId> = expr.columns().into_iter().filter(is_text).collect();
         if texts.len() < 2 {
             return None;
@@ -160,7 +160,7 @@ impl Expressions<'_> {
             None => {
                 // A text's range is that of its length.
                 let known = match cell.data_type {
-                    Type::Varchar(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
+                    Type::Varchar(Some(length)) | Type::Char(Some(length)) => cell.known.meet(Interval::new(0.0, f64::from(length))),
                     _ => cell.known,
                 };
                 // What a derived table computed comes by its name; inline, its own columns are short.

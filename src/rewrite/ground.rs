@@ -67,7 +67,11 @@ fn domain_condition(
     if !declared {
         return None;
     }
-    let list: Vec<ast::Expr> = values.iter().flatten().map(|v| sql::constant(Some(v), &expr.data_type)).collect();
+    let listed = |value: &Scalar| match &expr.data_type {
+        Type::Char(_) => sql::cast(sql::text(&key_text(value, &expr.data_type)), &Type::Text),
+        data_type => sql::constant(Some(value), data_type),
+    };
+    let list: Vec<ast::Expr> = values.iter().flatten().map(listed).collect();
     let listed = if list.is_empty() {
         sql::value(ast::Value::Boolean(false))
     } else {
@@ -93,6 +97,7 @@ pub(super) fn inlined_columns<'c>(release: &AnalyzedRelease, columns: &'c [Colum
 /// One spelling for all equal values: the spelling of a popular key must not be one person's.
 pub(super) fn canonical(key: ast::Expr, data_type: &Type, rule: &KeyRule) -> ast::Expr {
     match data_type {
+        Type::Char(_) => canonical(sql::cast(key, &Type::Text), &Type::Text, rule),
         Type::Numeric(_) => sql::call("trim_scale", vec![key]),
         Type::Float4 | Type::Float8 => sql::binary(sql::nested(key), B::Plus, sql::cast(sql::number("0"), &Type::Float8)),
         // A listed value is printed from its list, and is as long as that says.
@@ -100,7 +105,7 @@ pub(super) fn canonical(key: ast::Expr, data_type: &Type, rule: &KeyRule) -> ast
             let short = sql::binary(sql::call("octet_length", vec![key.clone()]), B::LtEq, sql::number(KEY_BYTES_MAX));
             sql::case(vec![(short, key)], None)
         }
-        Type::Text | Type::Varchar(_) | Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Char(_) | Type::Uuid => key,
+        Type::Text | Type::Varchar(_) | Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Uuid => key,
         Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => key,
     }
 }
@@ -111,6 +116,7 @@ pub fn key_text(value: &Scalar, data_type: &Type) -> String {
     match data_type {
         // trim_scale: no trailing zeros after the point.
         Type::Timestamptz => format!("{text}+00"),
+        Type::Char(_) => text.trim_end_matches(' ').to_owned(),
         Type::Numeric(_) if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         _ => text,
     }

@@ -51,7 +51,7 @@ pub(super) fn inside(function: Function, emitted: &[Emitted], arguments: &[Expr]
                 ..Emitted::plain(ast::Expr::CompoundFieldAccess { root, access_chain: vec![place] }, Interval::ALL)
             };
             return Ok(Some(match result {
-                Type::Text | Type::Varchar(_) => Emitted { sql: collated(value.sql.clone(), "default"), ..value },
+                Type::Text | Type::Varchar(_) | Type::Char(_) => Emitted { sql: collated(value.sql.clone(), "default"), ..value },
                 Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Date | Type::Timestamp | Type::Timestamptz => {
                     let limit = of_type(result);
                     let bounds = (bound(limit.lo, result), bound(limit.hi, result));

@@ -291,7 +291,7 @@ pub(super) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
 /// An order that no locale can change.
 pub(super) fn collated(expr: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
-        Type::Text | Type::Varchar(_) => ast::Expr::Collate { expr: Box::new(expr), collation: sql::name(&["C"]) },
+        Type::Text | Type::Varchar(_) | Type::Char(_) => ast::Expr::Collate { expr: Box::new(expr), collation: sql::name(&["C"]) },
         _ => expr,
     }
 }

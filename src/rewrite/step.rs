@@ -267,7 +267,9 @@ fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
 /// Arms of unlike collations would have none: an error at the first comparison.
 fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
-        Type::Text | Type::Varchar(_) => sql::nested(ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&["default"]) }),
+        Type::Text | Type::Varchar(_) | Type::Char(_) => {
+            sql::nested(ast::Expr::Collate { expr: Box::new(sql::nested(value)), collation: sql::name(&["default"]) })
+        }
         _ => value,
     }
 }
@@ -335,9 +337,10 @@ fn moment_name(moment: Moment) -> &'static str {
 fn one_spelling(key: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Numeric(None) => sql::call("trim_scale", vec![key]),
+        Type::Char(None) => sql::cast(sql::cast(key, &Type::Text), data_type),
         Type::Float4 | Type::Float8 => sql::binary(sql::nested(key), ast::BinaryOperator::Plus, sql::cast(sql::number("0"), data_type)),
-        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(Some(_)) | Type::Text | Type::Varchar(_) | Type::Char(_) => key,
-        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => key,
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(Some(_)) | Type::Text | Type::Varchar(_) => key,
+        Type::Char(Some(_)) | Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => key,
         Type::Time | Type::Enum(_) | Type::Other { .. } => key,
     }
 }

@@ -200,7 +200,8 @@ pub async fn rebuild(admin: &Client, statements: &[String], mark: Option<&str>) 
 async fn objects_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
     let tables = "SELECT relname::text FROM pg_catalog.pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'";
     let rows = admin.query(tables, &[]).await?;
-    let types = "SELECT typname::text FROM pg_catalog.pg_type WHERE typnamespace = 'public'::regnamespace AND typtype IN ('e', 'd')";
+    let types = "SELECT typname::text FROM pg_catalog.pg_type WHERE typnamespace = 'public'::regnamespace AND (typtype IN ('e', 'd')
+        OR typtype = 'c' AND EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = typrelid AND c.relkind = 'c'))";
     let types = admin.query(types, &[]).await?;
     let drop = |kind: &'static str| move |row: &tokio_postgres::Row| Ok(format!("DROP {kind} {} CASCADE", qualified("public", row.try_get(0)?)));
     rows.iter().map(drop("TABLE")).chain(types.iter().map(drop("TYPE"))).collect()

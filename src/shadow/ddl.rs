@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::catalog::{Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType};
+use crate::catalog::{Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType, oid_of};
 use crate::policy::{Policy, Protection, Step, Table, VIEW_SCHEMA, VIEWS};
 use crate::postgres::{identifier, list, literal, qualified};
 
@@ -41,8 +41,7 @@ pub fn schema(policy: &Policy, builtin: &Builtin) -> Schema {
     schema.schemas = names.map(str::to_owned).collect();
     schema.statements.extend(schema.schemas.iter().map(|name| format!("CREATE SCHEMA IF NOT EXISTS {}", identifier(name))));
     schema.statements.extend(policy.types.iter().map(create_type));
-    let mut types = builtin.types.clone();
-    types.extend(policy.types.iter().map(|made| (made.oid, qualified(&made.schema, &made.name))));
+    let types = Types { builtin: &builtin.types, made: &policy.types };
     for table in &policy.tables {
         let (shape, statement) = create_table(table, &types, &builtin.collations, &mut schema.warnings);
         schema.tables.push(shape);
@@ -62,6 +61,8 @@ fn create_type(made: &UserType) -> String {
         Definition::Enum(labels) => {
             format!("CREATE TYPE {name} AS ENUM ({})", labels.iter().map(|label| literal(label)).collect::<Vec<_>>().join(", "))
         }
+        // It stands for a type that is not known here: it has a name, and no operators.
+        Definition::Opaque => format!("CREATE TYPE {name} AS ()"),
         Definition::Domain { base, not_null } => format!("CREATE DOMAIN {name} AS {base}{}", if *not_null { " NOT NULL" } else { "" }),
     }
 }
@@ -80,14 +81,17 @@ fn own() -> Vec<String> {
     std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}")).chain(tables).chain(functions).collect()
 }
 
-fn create_table(table: &Table, names: &HashMap<u32, String>, collations: &HashSet<String>, warnings: &mut Vec<String>) -> (Shape, String) {
+fn create_table(table: &Table, types: &Types<'_>, collations: &HashSet<String>, warnings: &mut Vec<String>) -> (Shape, String) {
     let is_public = matches!(table.protection, Protection::Public);
     let mut parts = Vec::new();
-    let mut columns = Vec::new();
+    let (mut columns, mut comparable) = (Vec::new(), Vec::new());
     for column in &table.columns {
-        let name = type_name(column.declared.as_ref().unwrap_or(&column.data_type), names)
-            .map_err(|name| format!("its type {name} is neither built into PostgreSQL nor an enum or a domain"));
+        let declared = column.declared.as_ref().unwrap_or(&column.data_type);
+        let name =
+            types.name(declared, is_public).map_err(|name| format!("its type {name} is neither built into PostgreSQL nor an enum or a domain"));
+        let is_opaque = types.is_opaque(declared);
         let collation = match &column.collation {
+            _ if is_opaque => Ok(String::new()),
             Some(Collation { schema, name }) if schema == "pg_catalog" && collations.contains(name) => {
                 Ok(format!(" COLLATE {}", qualified(schema, name)))
             }
@@ -100,13 +104,14 @@ fn create_table(table: &Table, names: &HashMap<u32, String>, collations: &HashSe
                 let not_null = if column.not_null { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
                 columns.push(column.name.clone());
+                comparable.extend((!is_opaque).then_some(&column.name));
             }
             Err(why) => warnings.push(format!("column {}.{}.{} is left out: {why}", table.schema, table.name, column.name)),
         }
     }
     let mut unique_keys = Vec::new();
     // One that its column's own collation does not keep would refuse rows of the mirror.
-    let keeps = |key: &&UniqueKey| key.tells_apart(|name| columns.iter().any(|column| column == name).then_some(Equality::Own));
+    let keeps = |key: &&UniqueKey| key.tells_apart(|name| comparable.iter().any(|column| *column == name).then_some(Equality::Own));
     for key in table.unique_keys.iter().filter(keeps) {
         let kind = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
         let names: Vec<String> = key.names().map(str::to_owned).collect();
@@ -154,29 +159,36 @@ fn foreign_key(from: &Shape, columns: &[String], to: &Shape, referenced: &[Strin
     stands.then(|| format!("ALTER TABLE {at} ADD FOREIGN KEY ({}) REFERENCES {to} ({})", list(columns), list(referenced)))
 }
 
-/// The type's SQL name; `Err` carries the name of a type that the shadow has not.
-fn type_name<'a>(data_type: &'a Type, names: &HashMap<u32, String>) -> Result<String, &'a str> {
-    let name = match data_type {
-        Type::Bool => "boolean",
-        Type::Int2 => "smallint",
-        Type::Int4 => "integer",
-        Type::Int8 => "bigint",
-        Type::Numeric(None) => "numeric",
-        Type::Numeric(Some((precision, scale))) => return Ok(format!("numeric({precision},{scale})")),
-        Type::Float4 => "real",
-        Type::Float8 => "double precision",
-        Type::Text => "text",
-        Type::Varchar(None) => "character varying",
-        Type::Varchar(Some(length)) => return Ok(format!("character varying({length})")),
-        Type::Char(length) => return Ok(format!("character({length})")),
-        Type::Uuid => "uuid",
-        Type::Date => "date",
-        Type::Timestamp => "timestamp without time zone",
-        Type::Timestamptz => "timestamp with time zone",
-        Type::Interval => "interval",
-        Type::Time => "time without time zone",
-        Type::Enum(made) => return names.get(&made.oid).cloned().ok_or(made.name.as_str()),
-        Type::Other { oid, name } => return names.get(oid).cloned().ok_or(name.as_str()),
-    };
-    Ok(name.to_owned())
+/// Types that the shadow has.
+struct Types<'a> {
+    builtin: &'a HashMap<u32, String>,
+    made: &'a [UserType],
+}
+
+impl Types<'_> {
+    /// The type's SQL name; `Err` carries the name of a type that the shadow has not, or whose values it cannot hold.
+    fn name<'t>(&self, data_type: &'t Type, is_public: bool) -> Result<String, &'t str> {
+        match data_type {
+            Type::Enum(made) => self.made_name(made.oid, is_public).ok_or(made.name.as_str()),
+            Type::Other { oid, name } if self.builtin.contains_key(oid) => Ok(name.clone()),
+            Type::Other { oid, name } => self.made_name(*oid, is_public).ok_or(name.as_str()),
+            Type::Varchar(_) | Type::Char(_) | Type::Numeric(_) => Ok(data_type.to_string()),
+            Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Text => Ok(data_type.to_string()),
+            Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time => Ok(data_type.to_string()),
+        }
+    }
+
+    fn is_opaque(&self, data_type: &Type) -> bool {
+        let oid = oid_of(data_type);
+        self.made.iter().any(|made| made.definition == Definition::Opaque && [made.oid, made.array].contains(&oid))
+    }
+
+    /// A type that somebody made, or its array. A public table's rows are copied, which takes types that are the same on both sides.
+    fn made_name(&self, oid: u32, is_public: bool) -> Option<String> {
+        let is_copied = |made: &UserType| made.definition != Definition::Opaque && made.oid == oid;
+        let of = |made: &&UserType| if is_public { is_copied(made) } else { [made.oid, made.array].contains(&oid) };
+        let made = self.made.iter().find(of)?;
+        let name = qualified(&made.schema, &made.name);
+        Some(if made.oid == oid { name } else { format!("{name}[]") })
+    }
 }

@@ -43,7 +43,7 @@ async fn shop(server: &Server) -> Client {
              CREATE DOMAIN s.person_id AS int;
              CREATE COLLATION s.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
              CREATE TABLE s.people (id int PRIMARY KEY, age int, name varchar(5), born date, seen timestamptz, score numeric(5,2), height real, flag bool,
-                 code int NOT NULL, r real UNIQUE, ch char(4) UNIQUE, ci s.citext UNIQUE, dom s.person_id UNIQUE, loose text COLLATE s.loose UNIQUE, tags text[]);
+                 code int NOT NULL, r real UNIQUE, ch bpchar UNIQUE, ci s.citext UNIQUE, dom s.person_id UNIQUE, loose text COLLATE s.loose UNIQUE, tags text[]);
              CREATE TABLE s.orders (order_id int PRIMARY KEY, person int NOT NULL REFERENCES s.people, big bigint, other int, total numeric);
              CREATE TABLE s.items (item_id int PRIMARY KEY, order_id int NOT NULL REFERENCES s.orders, price numeric, person int,
                  late int REFERENCES s.people DEFERRABLE);
@@ -132,7 +132,7 @@ async fn units_are_columns_whose_equality_is_identity() {
     let unit = |column: &str| format!("  s.people: {{unit: {column}}}");
     refused(&client, &unit("nobody"), &["5:20: column \"nobody\" does not exist in s.people; its columns are id, age, name"]).await;
     refused(&client, &unit("r"), &["5:20: column \"r\" of s.people cannot be the unit: real rounds"]).await;
-    refused(&client, &unit("ch"), &["5:20: column \"ch\" of s.people cannot be the unit: character(4) pads with blanks"]).await;
+    refused(&client, &unit("ch"), &["5:20: column \"ch\" of s.people cannot be the unit: bpchar without a length compares without the blanks"]).await;
     refused(&client, &unit("ci"), &["5:20: column \"ci\" of s.people cannot be the unit: s.citext is not offered"]).await;
     refused(&client, &unit("dom"), &["5:20: column \"dom\" of s.people cannot be the unit: its type s.person_id is a domain"]).await;
     refused(&client, &unit("loose"), &["5:20: column \"loose\" of s.people cannot be the unit: its collation is not deterministic"]).await;

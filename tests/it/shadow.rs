@@ -69,7 +69,7 @@ fn policy() -> Policy {
         column("placed", Type::Timestamptz, false),
         column("tags", tags.clone(), false),
     ];
-    let rates = vec![column("code", Type::Char(3), true), column("rate", Type::Numeric(None), false), column("tags", tags, false)];
+    let rates = vec![column("code", Type::Char(Some(3)), true), column("rate", Type::Numeric(None), false), column("tags", tags, false)];
     let big = vec![column("id", Type::Int4, true)];
     let budget = Budget { epsilon: 1.0, delta: 1e-6 };
     Policy {

@@ -101,12 +101,15 @@ fn unfit(column: &Column) -> Option<String> {
     }
     match data_type {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz => None,
-        Type::Text | Type::Varchar(_) if !column.deterministic_collation => {
+        Type::Text | Type::Varchar(_) | Type::Char(Some(_)) if !column.deterministic_collation => {
             Some("its collation is not deterministic, so that different texts may count as equal".to_owned())
         }
-        Type::Text | Type::Varchar(_) => None,
+        // Filled to one length, equal values are identical.
+        Type::Text | Type::Varchar(_) | Type::Char(Some(_)) => None,
         Type::Float4 | Type::Float8 => Some(format!("{data_type} rounds, so that different units may become equal")),
-        Type::Char(_) => Some(format!("{data_type} pads with blanks, so that different texts may count as equal")),
+        Type::Char(None) => {
+            Some("bpchar without a length compares without the blanks at the end, so that different texts may count as equal".to_owned())
+        }
         Type::Bool | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => {
             Some(format!("{data_type} is not offered as a unit; integer, numeric, text, uuid, date and timestamp types are"))
         }

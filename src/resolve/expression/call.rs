@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::forms::coerce_text;
 use super::types::{cast, type_named};
-use super::{Expressions, merge, pattern, unify, zone};
+use super::{Expressions, blanks, merge, pattern, unify, zone};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
@@ -111,7 +111,10 @@ impl Expressions<'_> {
             let cut = Expr::call(Function::Left, vec![shown, Expr::literal(Some(Scalar::Int(i64::from(*length))), Type::Int4)], Type::Text);
             return Ok(folded(cut).cast(Type::Varchar(None)));
         }
-        Ok(folded(if matches!(to, Type::Text | Type::Varchar(_)) { self.shown(expr, to)? } else { cast(expr, to)? }))
+        if let Type::Char(Some(length)) = to {
+            return Ok(blanks::of_length(self.shown(expr, &Type::Text)?, *length));
+        }
+        Ok(folded(if to.is_string() { self.shown(expr, to)? } else { cast(expr, to)? }))
     }
 
     /// A value as text.
@@ -142,6 +145,7 @@ impl Expressions<'_> {
                     let no = Expr::call(Function::Not, vec![argument.clone()], Type::Bool);
                     Ok(Expr { node: Node::Case { branches: vec![(argument, shown("t")), (no, shown("f"))], otherwise: None }, data_type: Type::Text })
                 }
+                Type::Char(_) => blanks::padded(argument),
                 _ => self.shown(argument, &Type::Text),
             })
             .collect()
@@ -226,14 +230,17 @@ impl Expressions<'_> {
     }
 
     /// A call of the catalogue, its arguments cast as PostgreSQL would.
-    pub(super) fn call(&self, name: &str, arguments: Vec<Expr>) -> Result<Expr, Refusal> {
+    pub(super) fn call(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
+        if name == "octet_length" {
+            arguments = arguments.into_iter().map(blanks::padded_if_char).collect::<Result<_, _>>()?;
+        }
         // An untyped constant is a text where an overload takes one there; beside a number, a date or a time else what their overload wants. Beside texts
         // PostgreSQL may know an overload of texts that is not listed here.
         let textual = arguments.iter().cloned().map(|a| if is_unknown(&a.data_type) { coerce(a, &Type::Text) } else { Ok(a) });
         let textual = textual.collect::<Result<Vec<_>, _>>()?;
         let types = |arguments: &[Expr]| arguments.iter().map(|a| a.data_type.clone()).collect::<Vec<_>>();
         let mut found = overload(name, &types(&textual));
-        let tells = |a: &Expr| !is_unknown(&a.data_type) && !matches!(a.data_type, Type::Text | Type::Varchar(_));
+        let tells = |a: &Expr| !is_unknown(&a.data_type) && !a.data_type.is_string();
         let mut arguments = if found.is_none() && arguments.iter().any(tells) {
             found = overload(name, &types(&arguments));
             if found.is_some() { arguments } else { textual }
@@ -267,7 +274,7 @@ impl Expressions<'_> {
 
 fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
     let result = if is_unknown(&a.data_type) { Type::Text } else { a.data_type.clone() };
-    let mut compared = unify(vec![a, b], "NULLIF")?;
+    let mut compared = unify(blanks::compared(vec![a, b])?, "NULLIF")?;
     let (Some(b), Some(a)) = (compared.pop(), compared.pop()) else { return Err(Refusal::unsupported("NULLIF")) };
     let common = a.data_type.clone();
     Ok(folded(Expr::call(Function::NullIf, vec![a, b], common).cast(result)))

@@ -3,11 +3,12 @@
 use sqlparser::ast::{self, BinaryOperator};
 
 use super::types::type_of;
-use super::{Expressions, compare, of_all, pattern, unify};
+use super::{Expressions, blanks, compare, of_all, pattern, unify};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
+use crate::resolve::evaluate::folded;
 use crate::resolve::literal::{coerce, type_name};
 use crate::resolve::middle::is_constant_list;
 use crate::resolve::tree::{Expr, Node};
@@ -178,7 +179,7 @@ impl Expressions<'_> {
             all.push(right);
         }
         all.insert(0, subject);
-        Ok(negate_if(negated, Expr::call(function, unify(all, "IN")?, Type::Bool)))
+        Ok(negate_if(negated, Expr::call(function, unify(blanks::compared(all)?, "IN")?, Type::Bool)))
     }
 
     /// `x = ANY (ARRAY[…])` and its kin, over a constant array.
@@ -276,7 +277,7 @@ impl Expressions<'_> {
 
     /// A match of a text with a constant pattern, checked.
     fn matched(&self, function: Function, subject: Expr, pattern: Expr, escape: Option<&str>, negated: bool) -> Result<Expr, Refusal> {
-        let subject = coerce_text(subject)?;
+        let subject = coerce_text(blanks::padded_if_char(subject)?)?;
         let text = self.constant_text(pattern, "a pattern")?;
         let pattern = match function {
             Function::Like | Function::ILike => pattern::like(&text, escape)?,
@@ -313,7 +314,10 @@ impl Expressions<'_> {
             results.push(self.resolve(expr)?);
         }
         self.constants.require_one_zone(results.iter().map(|e| &e.data_type), "CASE")?;
+        // In PostgreSQL the type of what stands behind ELSE comes first.
+        results.rotate_right(usize::from(has_otherwise));
         let mut results = unify(results, "CASE")?;
+        results.rotate_left(usize::from(has_otherwise));
         let data_type = of_all(&results).ok_or_else(|| Refusal::unsupported("CASE without WHEN"))?;
         let otherwise = if has_otherwise { results.pop().map(Box::new) } else { None };
         Ok(Expr { node: Node::Case { branches: tests.into_iter().zip(results).collect(), otherwise }, data_type })
@@ -324,6 +328,7 @@ pub(super) fn coerce_text(expr: Expr) -> Result<Expr, Refusal> {
     match &expr.data_type {
         Type::Text => Ok(expr),
         Type::Varchar(_) => Ok(expr.cast(Type::Text)),
+        Type::Char(_) => Ok(folded(expr.cast(Type::Text))),
         other if crate::resolve::literal::is_unknown(other) => coerce(expr, &Type::Text),
         other => Err(Refusal::unsupported(format!("pattern matching on type {}", type_name(other)))),
     }

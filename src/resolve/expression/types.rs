@@ -6,6 +6,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::resolve::literal::{coerce, is_unknown, number, type_name, unknown};
+use crate::resolve::scope::names_of;
 use crate::resolve::tree::Expr;
 
 /// An explicit cast, where it can be made total.
@@ -13,7 +14,7 @@ use crate::resolve::tree::Expr;
 /// # Errors
 /// 0A000 for other pairs of types; PostgreSQL's own for a constant that the type does not read.
 pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
-    use Type::{Bool, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
+    use Type::{Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
     if is_unknown(&expr.data_type) {
         return Ok(coerce(expr, to)?.cast(to.clone()));
     }
@@ -22,15 +23,17 @@ pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         (Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8, Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8) => true,
         (Int4, Bool) | (Bool, Int4) => true,
         (Date | Timestamp | Timestamptz, Date | Timestamp | Timestamptz) => true,
-        (Bool | Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8 | Text | Varchar(_) | Uuid, Text | Varchar(None)) => true,
-        (Date | Timestamp | Timestamptz | Interval | Time | Enum(_), Text | Varchar(None)) => true,
+        (Bool | Int2 | Int4 | Int8 | Numeric(_) | Float4 | Float8 | Text | Varchar(_) | Char(_) | Uuid, Text | Varchar(None) | Char(None)) => true,
+        (Date | Timestamp | Timestamptz | Interval | Time | Enum(_), Text | Varchar(None) | Char(None)) => true,
         (Timestamp | Timestamptz, Time) => true,
-        (Text | Varchar(_), Bool | Int2 | Int4 | Int8 | Numeric(_) | Float8 | Date | Timestamp | Timestamptz | Uuid) => true,
+        (Text | Varchar(_) | Char(_), Bool | Int2 | Int4 | Int8 | Numeric(_) | Float8 | Date | Timestamp | Timestamptz | Uuid) => true,
         _ => false,
     };
     if !allowed {
         return Err(Refusal::unsupported(format!("a cast from {} to {}", type_name(&expr.data_type), type_name(to))));
     }
+    // What a type reads is a text without the blanks at its end.
+    let expr = if matches!(expr.data_type, Char(_)) && !to.is_string() { coerce(expr, &Text)? } else { expr };
     coerce(expr, to)
 }
 
@@ -76,6 +79,11 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
         D::Varchar(Some(L::IntegerLength { length, unit: None })) | D::CharacterVarying(Some(L::IntegerLength { length, unit: None })) => {
             u32::try_from(*length).ok().filter(|n| (1..=10_485_760).contains(n)).map(|n| Type::Varchar(Some(n)))
         }
+        D::Char(None) | D::Character(None) => Some(Type::Char(Some(1))),
+        D::Char(Some(L::IntegerLength { length, unit: None })) | D::Character(Some(L::IntegerLength { length, unit: None })) => {
+            u32::try_from(*length).ok().filter(|n| (1..=10_485_760).contains(n)).map(|n| Type::Char(Some(n)))
+        }
+        D::Custom(name, modifiers) if modifiers.is_empty() && is_bpchar(name) => Some(Type::Char(None)),
         D::Date => Some(Type::Date),
         D::Timestamp(None, Z::None | Z::WithoutTimeZone) => Some(Type::Timestamp),
         D::Timestamp(None, Z::WithTimeZone | Z::Tz) => Some(Type::Timestamptz),
@@ -85,6 +93,10 @@ pub fn type_of(data_type: &ast::DataType) -> Result<Type, Refusal> {
         _ => None,
     };
     known.ok_or_else(|| Refusal::unsupported(format!("the type {data_type}")))
+}
+
+fn is_bpchar(name: &ast::ObjectName) -> bool {
+    names_of(name).is_ok_and(|names| matches!(names.iter().map(String::as_str).collect::<Vec<_>>()[..], ["bpchar"] | ["pg_catalog", "bpchar"]))
 }
 
 /// The type of a function that is named as a type is: `date(x)` means `x::date`.

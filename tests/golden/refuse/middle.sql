@@ -1,6 +1,6 @@
 SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT avg(hourly_wage), count(*) FROM nls.interviews);
 
-SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT count(*)::char(3)::text || 'x' FROM nls.interviews);
+SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT count(*)::money::text || 'x' FROM nls.interviews);
 
 SELECT count(*) FROM nls.interviews i JOIN (SELECT year, format('%I', 3) AS r, count(*) FROM nls.interviews GROUP BY year) m USING (year);
 

@@ -308,6 +308,7 @@ pub fn short_name(data_type: &Type) -> String {
         Type::Numeric(_) => "numeric".to_owned(),
         Type::Float8 => "float8".to_owned(),
         Type::Varchar(_) => "varchar".to_owned(),
+        Type::Char(_) => "bpchar".to_owned(),
         Type::Time => "time".to_owned(),
         Type::Timestamp => "timestamp".to_owned(),
         Type::Timestamptz => "timestamptz".to_owned(),

@@ -1,4 +1,4 @@
-//! Times of the day, enums, domains, jsonb and arrays: total over hostile rows, PostgreSQL's own values where it gives one, and within the declared bound.
+//! Times of the day, enums, domains, jsonb, arrays and char(n): total over hostile rows, PostgreSQL's own values where it gives one, and within the declared bound.
 
 use pgveil::catalog::Type;
 use pgveil::mechanism::Accounting;
@@ -11,7 +11,8 @@ const ROWS: &str = "
     INSERT INTO w.extras SELECT g, 1 + g % 7, time '00:00' + g * interval '77 minutes', (enum_range(NULL::w.mood))[1 + g % 3],
         jsonb_build_object('a', g, 'b', jsonb_build_array(g, 'x', NULL), 'n', NULL, 'deep', jsonb_build_object('t', 'v' || g % 3)), '{\"a\": 1}',
         ARRAY[g, g % 4, NULL], ARRAY['t' || g % 3, NULL, 'z'], ARRAY[g / 3.0, NULL], ARRAY[g / 4.0, 2]::float8[], g % 9, 'label ' || g % 4,
-        timestamp '2000-01-01 10:00:00.5' + g * interval '31 hours', date '2000-01-01' + g, 'x', '10.0.0.1', B'101'
+        timestamp '2000-01-01 10:00:00.5' + g * interval '31 hours', date '2000-01-01' + g, 'x', '10.0.0.1', B'101',
+        (ARRAY['a', 'b c', 'é', NULL])[1 + g % 4], (ARRAY['a', 'b', ' '])[1 + g % 3], (ARRAY['x', 'x  ', 'a'])[1 + g % 3]
     FROM generate_series(1, 30) g";
 
 const HOSTILE: &str = "
@@ -20,7 +21,9 @@ const HOSTILE: &str = "
         (101, 2, '24:00', 'sad', '[]', '{\"a\": \"\\u0000\"}', '{}', '{}', '{NaN, 1e5000}', '{NaN, Infinity}', 'NaN', '', 'infinity', 'infinity', '', '::1', B'000'),
         (102, 3, '23:59:59.999999', 'happy', 'null', '1', '[5:6]={1,2}', '[0:0]={x}', '{Infinity,-1e-400}', '{1e308,5e-324}', 1e30, repeat('é', 5000), '-infinity', '-infinity', repeat('x', 1000)::bytea, '10.0.0.0/8', B'111'),
         (103, 4, '00:00', NULL, '\"text\"', 'null', '{{1,2},{3,4}}', '{{a,b}}', '{{1},{2}}', '{-Infinity}', '-Infinity', 'x', '294276-01-01', '5874897-12-31', NULL, NULL, NULL),
-        (104, 5, '12:00', 'it''s', '{\"a\": {\"b\": [1, 2]}, \"\": 1, \"b\": 1e400, \"deep\": 3}', '[]', NULL, ARRAY[repeat('y', 20000)], NULL, NULL, '1e-400', 'y', '4713-01-01 BC', '4713-01-01 BC', NULL, NULL, NULL)";
+        (104, 5, '12:00', 'it''s', '{\"a\": {\"b\": [1, 2]}, \"\": 1, \"b\": 1e400, \"deep\": 3}', '[]', NULL, ARRAY[repeat('y', 20000)], NULL, NULL, '1e-400', 'y', '4713-01-01 BC', '4713-01-01 BC', NULL, NULL, NULL);
+    UPDATE w.extras SET ch = '', cw = 'éé', bp = repeat(' ', 3000) || 'x' || repeat(' ', 20000) WHERE n = 102;
+    UPDATE w.extras SET ch = '  a', cw = '   ', bp = '' WHERE n = 103";
 
 /// Answered, each with PostgreSQL's own value.
 const ANSWERED: &[&str] = &[
@@ -79,6 +82,67 @@ const ANSWERED: &[&str] = &[
     "(ia IS NULL)",
     "isfinite(ts)",
     "num_nulls(jb, ia, en)",
+    "ch",
+    "bp",
+    "(ch = 'a  ')",
+    "(ch = 'a '::text)",
+    "(ch = 'a '::varchar)",
+    "(ch = cw)",
+    "(ch = bp)",
+    "(ch = dt)",
+    "(ch < dt)",
+    "(ch BETWEEN 'a' AND 'b c ')",
+    "(ch IN ('a ', 'é'))",
+    "(ch NOT IN ('a'))",
+    "(ch = ANY (ARRAY['a', 'b c ']))",
+    "(ch IS DISTINCT FROM 'a ')",
+    "(bp = 'x ')",
+    "(ch LIKE 'a')",
+    "(ch LIKE 'a    ')",
+    "(ch LIKE 'a%')",
+    "(ch ILIKE 'A_%')",
+    "(ch SIMILAR TO '(a|b c) +')",
+    "(ch ~ '^a +$')",
+    "(ch ~ '^a$')",
+    "regexp_like(ch, '^a$')",
+    "starts_with(ch, 'a ')",
+    "(ch || '|')",
+    "(ch || cw)",
+    "(ch || n)",
+    "concat(ch, '|')",
+    "concat_ws('-', ch, cw)",
+    "format('%s|', ch)",
+    "length(ch)",
+    "octet_length(ch)",
+    "bit_length(ch)",
+    "upper(ch)",
+    "reverse(ch)",
+    "(trim(ch) || '|')",
+    "(substring(ch from 1 for 2) || '|')",
+    "(left(ch, 3) || '|')",
+    "strpos(ch, ' ')",
+    "replace(ch, ' ', '-')",
+    "md5(ch)",
+    "ch::text",
+    "(ch::varchar || '|')",
+    "(ch::varchar(2) || '|')",
+    "ch::char(2)",
+    "concat(dt::char(3), '|')",
+    "(dt::char(3) || '|')",
+    "(n::char(4) = '7')",
+    "dt::bpchar",
+    "coalesce(ch, 'none')",
+    "coalesce(ch, cw)",
+    "coalesce(dt, ch)",
+    "concat(coalesce(ch, cw), '|')",
+    "concat(coalesce(ch, 'none'), '|')",
+    "(coalesce(ch, '') LIKE 'a %')",
+    "CASE WHEN n > 3 THEN ch ELSE 'other' END",
+    "CASE WHEN n > 3 THEN ch END",
+    "CASE WHEN n > 3 THEN ch ELSE dt END",
+    "CASE ch WHEN 'a ' THEN 1 ELSE 0 END",
+    "nullif(ch, 'a ')",
+    "greatest(ch, 'b')",
 ];
 
 /// Refused by name: no sound or total answer is known for them.
@@ -102,6 +166,9 @@ const REFUSED: &[&str] = &[
     "bit_count(bi)",
     "gcd(na[1], 3)",
     "random()",
+    "(bp LIKE 'x%')",
+    "concat(bp, '|')",
+    "ch::\"char\"",
     "erf(1)",
     "to_number(dt, '999')",
     "regexp_split_to_array(dt, ',')",

@@ -91,7 +91,7 @@ impl World {
              CREATE TABLE w.items (visit int REFERENCES w.visits, {columns});
              CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'happy'); CREATE DOMAIN w.score AS numeric CHECK (value <> 77); CREATE DOMAIN w.label AS text;
              CREATE TABLE w.extras (n int PRIMARY KEY, id int NOT NULL, tm time, en w.mood, jb jsonb, js json, ia int[], ta text[], na numeric[], fa float8[],
-                 dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3));
+                 dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3), ch char(5), cw char(3), bp bpchar);
              CREATE TABLE w.towns (code text PRIMARY KEY, region text, weight int);
              CREATE TABLE w.notes (code text, remark int);
              INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
