@@ -3,10 +3,12 @@
 mod checks;
 mod fingerprint;
 mod load;
+mod server;
 mod type_of;
 
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
 pub use load::load;
+pub use server::Server;
 pub use type_of::{element_of, oid_of};
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! Statements of an adversary, each with what must become of it.
 
 mod alike;
-mod fuzz;
+pub mod fuzz;
 mod growth;
 mod known;
 mod literals;
