@@ -33,7 +33,8 @@ fn plan(c: &mut Criterion) {
         Cap::new(Fixed::round_down(3.0), Fixed::round_down(1e-7), Fixed::round_down(privacy.threshold_share), privacy.accounting).expect("a cap");
     let accounts = vec![Standing { cap, spent: Loss::ZERO }; 2];
     let terms = Terms { epsilon: privacy.epsilon_default, delta: 1e-7, accounts, wishes: pgveil::policy::Wishes::default() };
-    let constants = Constants { now: 0, is_utc: true, signs_each: true, prints_plainly: true, role: "analyst".to_owned() };
+    let constants =
+        Constants { now: 0, is_utc: true, signs_each: true, prints_plainly: true, session: Default::default(), role: "analyst".to_owned() };
     let path = ["public".to_owned()];
     for (name, sql) in QUESTIONS {
         c.bench_function(&format!("plan/{name}"), |b| {

@@ -4,15 +4,13 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::TEXT_MAX;
 use crate::resolve::catalogue::Function;
-pub use crate::resolve::literal::{MICROS_PER_DAY, as_number as scalar};
+pub use crate::resolve::literal::{DAYS, MICROS_PER_DAY, as_number as scalar};
 use crate::resolve::literal::{integer_range, interval_reach};
 
 /// Magnitude to which numeric values without tighter bounds are clamped at the scan and after operations that may leave it.
 pub const NUMERIC_MAX: f64 = 1e30;
 /// The same for float8.
 pub const FLOAT_MAX: f64 = 1e100;
-/// 0001-01-01 and 9999-12-31 in days from 2000-01-01.
-pub const DAYS: (i32, i32) = (-730_119, 2_921_939);
 
 /// Every number from `lo` to `hi`, both included; infinite ends mean that nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,6 +11,7 @@ use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
 use crate::resolve::evaluate::{evaluate, float_text};
+use crate::resolve::literal::is_beyond;
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
@@ -253,7 +254,7 @@ impl Keys<'_> {
             Scalar::Date(_) => *data_type == Type::Date,
             Scalar::Bool(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => false,
         };
-        if let Some(values) = listed.filter(|values| values.iter().all(is_of_type)) {
+        if let Some(values) = listed.filter(|values| values.iter().all(|value| is_of_type(value) && !is_beyond(value))) {
             return Some(values.into_iter().filter(|value| is_held(value, data_type)).collect());
         }
         // What a public table holds is no question: only conditions of the query list its values.

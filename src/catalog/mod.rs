@@ -6,6 +6,7 @@ mod distribution;
 mod fingerprint;
 mod key;
 mod load;
+mod server;
 mod type_of;
 
 pub use content::{Content, PRINTED};
@@ -13,6 +14,7 @@ pub use distribution::{Distribution, Hash};
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
 pub use key::{Equality, UniqueKey};
 pub use load::load;
+pub use server::Server;
 pub use type_of::{element_of, oid_of};
 
 use serde::{Deserialize, Serialize};

@@ -3,23 +3,25 @@
 use std::path::Path;
 
 use super::{Failure, start, table};
-use crate::engine::{Asker, Share, constants, describe_plan, plan};
+use crate::catalog::Server;
+use crate::engine::{Asker, Share, constants, describe_plan, plan, start_path};
 use crate::mechanism::{Fixed, Loss, Standing};
 use crate::parse::{Statement, parse};
-use crate::policy::{Policy, Wishes};
+use crate::policy::{Policy, Wishes, schemas};
 use crate::rewrite::Terms;
 
 pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
+    let server = Server::of(&opened.connected.client).await.map_err(Failure::new)?;
     opened.connected.close().await;
     let policy = start::as_found(&file, opened.policy).await?;
     let terms = terms(&policy, role)?;
     let role = role.or(policy.roles.first().map(|role| role.name.as_str())).unwrap_or_default().to_owned();
-    let search_path = vec![role.clone(), "public".to_owned()];
+    let search_path = schemas(&start_path(&policy, &server, &role), &role);
     let wishes = policy.role(&role).map_or_else(Wishes::default, |r| r.wishes);
     let terms = Terms { epsilon: wishes.epsilon.unwrap_or(terms.epsilon), wishes, ..terms };
-    let asker = Asker { role, wishes, settings: Vec::new(), search_path, share: Share::default() };
+    let asker = Asker { role, wishes, settings: Vec::new(), search_path, process: 0, share: Share::default() };
     let refused = |refusal| {
         table::print_refusal(&refusal, sql);
         Failure::Shown

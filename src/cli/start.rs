@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_postgres::Config;
 
 use super::Failure;
-use crate::catalog::{self, Catalog};
+use crate::catalog::{self, Catalog, Server};
 use crate::engine::{Engine, Service};
 use crate::execute::Backend;
 use crate::ledger::{self, AccountSpec, Found, Ledger};
@@ -119,12 +119,14 @@ pub async fn engine(
             "pgveil needs a second, empty PostgreSQL to type statements on: set shadow.url in the policy, or let it find server binaries (PGVEIL_PG_BIN).",
         )
     })?;
+    let server = Server::of(&connected.client).await.map_err(Failure::new)?;
     let mirrored = shadow.mirror(&connected.client).await.map_err(Failure::new)?;
     // An embedded engine takes one session: the backend's comes next.
     connected.close().await;
     let warnings = shadow.warnings().to_vec();
     let backend = Backend::new(database, connections);
-    let engine = Engine::new(policy, backend, shadow, ledger, catalog.database, catalog.server_version).resting_on(found).mirroring(&mirrored);
+    let engine =
+        Engine::new(policy, backend, shadow, ledger, catalog.database, catalog.server_version).before(server).resting_on(found).mirroring(&mirrored);
     let engine = match before {
         Some(before) => engine.succeeding(before),
         None => engine,

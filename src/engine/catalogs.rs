@@ -8,7 +8,7 @@ use crate::resolve::catalogs::{Facts, catalogs};
 impl Engine {
     /// What the shadow is asked, where the statement is about the catalogs.
     pub(super) fn catalogs(&self, asker: &Asker, query: &Query) -> Result<Option<Query>, Error> {
-        let facts = Facts { server_version: self.server_version.clone(), version: self.shadow.version().to_owned() };
+        let facts = Facts { server_version: self.server_version.clone(), session: self.session(asker) };
         with_room(|| catalogs(query, &self.policy, &asker.search_path, &facts)).map_err(Error::Resolve)
     }
 

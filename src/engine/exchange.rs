@@ -69,6 +69,10 @@ impl Service for Exchange {
         self.current().places()
     }
 
+    fn search_path(&self, role: &str) -> String {
+        self.current().search_path(role)
+    }
+
     fn wishes(&self, role: &str) -> Wishes {
         self.current().wishes(role)
     }

@@ -12,6 +12,7 @@ mod meter;
 mod middles;
 mod notice;
 mod pace;
+mod path;
 mod plans;
 mod preview;
 mod record;
@@ -35,6 +36,7 @@ pub use lane::{Lane, Size, Turn};
 pub use meter::Meter;
 pub use notice::describe as describe_plan;
 pub use pace::patience;
+pub use path::start_path;
 pub use service::{Answer, Places, Service};
 
 use admission::Admission;
@@ -47,6 +49,7 @@ use record::Tally;
 use turns::Turns;
 
 use crate::analyze::{Effort, analyze};
+use crate::catalog::Server;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::finish;
@@ -55,7 +58,7 @@ use crate::mechanism::{Loss, OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
 use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Table, Wishes};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{Constants, TableId, check_dotted, resolve};
+use crate::resolve::{Constants, Session, TableId, check_dotted, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
 use crate::shadow::{Mirrored, Shadow, ShadowError, Weighed};
 
@@ -86,6 +89,7 @@ pub struct Engine {
     /// Public tables that are known to have other rows than they had at the load.
     changed_rows: Mutex<BTreeSet<TableId>>,
     server_version: String,
+    server: Server,
     database: String,
 }
 
@@ -127,6 +131,7 @@ impl Engine {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, turns, meter, lane) = Default::default();
         let (plans, admission, mirrored, changed_rows) = Default::default();
+        let server = Server::new(shadow.version());
         Self {
             policy,
             backend,
@@ -142,8 +147,14 @@ impl Engine {
             mirrored,
             changed_rows,
             server_version,
+            server,
             database,
         }
+    }
+
+    /// The same, before a server that has told of itself.
+    pub fn before(self, server: Server) -> Self {
+        Self { server, ..self }
     }
 
     /// The same as the successor of another engine over the same ledger, which may still have questions that run: failures, turns and the operator's counts go on.
@@ -285,7 +296,14 @@ impl Engine {
         let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
         let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
         let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
-        Asked::new(query, &asker.search_path, constants(asker, &self.policy), terms)
+        let constants = Constants { session: self.session(asker), ..constants(asker, &self.policy) };
+        Asked::new(query, &asker.search_path, constants, terms)
+    }
+
+    /// What a session is told of itself and of the server.
+    fn session(&self, asker: &Asker) -> Session {
+        let Server { version, started, .. } = &self.server;
+        Session { process: asker.process, database: self.database.clone(), version: version.clone(), started: started.clone() }
     }
 
     /// Parameters as constants of their types, read by PostgreSQL itself; with what they take of memory.
@@ -431,6 +449,10 @@ impl Service for Engine {
         self.server_version.clone()
     }
 
+    fn search_path(&self, role: &str) -> String {
+        start_path(&self.policy, &self.server, role)
+    }
+
     fn wishes(&self, role: &str) -> Wishes {
         self.policy.role(role).map_or_else(Wishes::default, |r| r.wishes)
     }
@@ -511,6 +533,7 @@ pub fn constants(asker: &Asker, policy: &Policy) -> Constants {
     Constants {
         now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US,
         role: asker.role.clone(),
+        session: Session::default(),
         is_utc,
         signs_each: asker.setting("IntervalStyle").is_none_or(|style| !style.eq_ignore_ascii_case("sql_standard")),
         prints_plainly: asker.prints_plainly(),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::parse::Query;
-use crate::resolve::Constants;
+use crate::resolve::{Constants, Session};
 use crate::rewrite::{Plan, Terms};
 
 /// Most plans kept.
@@ -27,7 +27,8 @@ impl Asked {
     /// The question without what it does not read.
     pub(super) fn new(query: &Query, search_path: &[String], constants: Constants, terms: Terms) -> Self {
         let now = if query.reads_clock() { constants.now } else { 0 };
-        Self { query: query.clone(), search_path: search_path.to_vec(), constants: Constants { now, ..constants }, terms }
+        let session = if query.names_session() { constants.session } else { Session::default() };
+        Self { query: query.clone(), search_path: search_path.to_vec(), constants: Constants { now, session, ..constants }, terms }
     }
 }
 

@@ -44,6 +44,8 @@ pub trait Service: Send + Sync + 'static {
     fn database(&self) -> String;
     /// For ParameterStatus, for example `15.18`.
     fn server_version(&self) -> String;
+    /// The search_path that sessions of a role start with, as SHOW prints it.
+    fn search_path(&self, role: &str) -> String;
     /// What sessions of a role start with.
     fn wishes(&self, role: &str) -> Wishes;
     /// Whether sessions of a role need a certificate beside the password.

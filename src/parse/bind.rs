@@ -41,6 +41,20 @@ struct Binder<'a> {
 impl ast::VisitorMut for Binder<'_> {
     type Break = String;
 
+    /// `FETCH FIRST $1 ROWS ONLY` is LIMIT: the parser takes no cast in its place.
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<String> {
+        let is_parameter =
+            |quantity: &ast::Expr| matches!(quantity, ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(_), span: _ }));
+        if let Some(ast::Fetch { with_ties: false, percent: false, quantity: Some(quantity) }) = &query.fetch
+            && is_parameter(quantity)
+            && let ast::LimitClause::LimitOffset { limit: limit @ None, offset: _, limit_by: _ } =
+                query.limit_clause.get_or_insert(ast::LimitClause::LimitOffset { limit: None, offset: None, limit_by: Vec::new() })
+        {
+            *limit = query.fetch.take().and_then(|fetch| fetch.quantity);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<String> {
         let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), span: _ }) = expr else { return ControlFlow::Continue(()) };
         let number = name.strip_prefix('$').and_then(|n| n.parse::<usize>().ok());

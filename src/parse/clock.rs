@@ -1,4 +1,4 @@
-//! Whether a query reads the clock.
+//! Whether a query reads the clock, or asks of the session.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,31 @@ use super::Query;
 /// Functions that stand for the time of the statement.
 const CLOCKS: [&str; 6] = ["now", "current_timestamp", "current_date", "localtimestamp", "transaction_timestamp", "statement_timestamp"];
 
+/// Functions that stand for facts of the session and its server.
+const OF_SESSION: [&str; 11] = [
+    "pg_backend_pid",
+    "version",
+    "current_database",
+    "current_catalog",
+    "pg_postmaster_start_time",
+    "pg_conf_load_time",
+    "inet_server_addr",
+    "inet_client_addr",
+    "inet_server_port",
+    "inet_client_port",
+    "pg_is_in_recovery",
+];
+
 impl Query {
+    /// Whether a fact of the session or its server stands anywhere in it.
+    pub fn names_session(&self) -> bool {
+        ast::visit_expressions(&*self.0, |expr| match expr {
+            ast::Expr::Function(ast::Function { name, .. }) if is_of_session(name) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    }
+
     /// Whether `now()` or one of its kin stands anywhere in it. What this misses is planned at no time at all.
     pub fn reads_clock(&self) -> bool {
         ast::visit_expressions(&*self.0, |expr| match expr {
@@ -17,6 +41,13 @@ impl Query {
             _ => ControlFlow::Continue(()),
         })
         .is_break()
+    }
+}
+
+fn is_of_session(name: &ast::ObjectName) -> bool {
+    match name.0.last() {
+        Some(ast::ObjectNamePart::Identifier(ident)) => OF_SESSION.iter().any(|fact| ident.value.eq_ignore_ascii_case(fact)),
+        Some(ast::ObjectNamePart::Function(_)) | None => false,
     }
 }
 

@@ -10,6 +10,8 @@ pub struct Configure {
     pub name: String,
     pub value: Given,
     pub scope: Scope,
+    /// Nothing is set, and no row is given, unless there is a setting of this name.
+    pub where_known: Option<String>,
     /// Name of the one column.
     pub column: String,
 }
@@ -26,35 +28,8 @@ pub enum Given {
 impl Query {
     /// The call, where the query is nothing but one: `None` for all else, also for a name or a scope that is not a constant.
     pub fn configures(&self) -> Option<Configure> {
-        let ast::Query {
-            with: None,
-            body,
-            order_by: None,
-            limit_clause: None,
-            fetch: None,
-            locks,
-            for_clause: None,
-            settings: None,
-            format_clause: None,
-            pipe_operators,
-        } = &*self.0
-        else {
-            return None;
-        };
-        let ast::SetExpr::Select(select) = &**body else { return None };
-        let (ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ }) = select.projection.first()? else {
-            return None;
-        };
+        let (expr, alias) = self.only_item().or_else(|| self.item_of_settings())?;
         let ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) = expr else { return None };
-        // Printed again, the call and its column's name are the whole statement.
-        let column = match select.projection.first()? {
-            ast::SelectItem::ExprWithAlias { expr: _, alias } => Some(alias),
-            _ => None,
-        };
-        let whole = column.map_or_else(|| format!("SELECT {expr}"), |alias| format!("SELECT {expr} AS {alias}"));
-        if !locks.is_empty() || !pipe_operators.is_empty() || self.printed_within(whole.len()).is_none_or(|printed| printed != whole) {
-            return None;
-        }
         if !matches!(name.to_string().to_ascii_lowercase().as_str(), "set_config" | "pg_catalog.set_config") {
             return None;
         }
@@ -73,16 +48,61 @@ impl Query {
             ast::Value::Placeholder(_) => Given::Parameter,
             other => Given::Constant(Some(text(other)?)),
         };
-        let column = column.map_or_else(
-            || "set_config".to_owned(),
-            |alias| if alias.quote_style.is_some() { alias.value.clone() } else { alias.value.to_ascii_lowercase() },
-        );
-        Some(Configure { name: text(setting)?, value, scope, column })
+        Some(Configure {
+            name: text(setting)?,
+            value,
+            scope,
+            where_known: self.looked_up(),
+            column: alias.unwrap_or_else(|| "set_config".to_owned()),
+        })
+    }
+
+    /// The one expression of a SELECT that has nothing else, and the name that is given to its column.
+    pub(super) fn only_item(&self) -> Option<(&ast::Expr, Option<String>)> {
+        self.item_before("")
+    }
+
+    /// The same over one row of the list of settings, as pgAdmin sends it: `FROM pg_show_all_settings() WHERE name = '…'`.
+    fn item_of_settings(&self) -> Option<(&ast::Expr, Option<String>)> {
+        let setting = self.looked_up()?;
+        self.item_before(&format!(" FROM pg_show_all_settings() WHERE name = '{setting}'"))
+    }
+
+    /// The setting of `WHERE name = '…'`, of plain letters.
+    fn looked_up(&self) -> Option<String> {
+        let select = self.0.body.as_select()?;
+        match select.selection.as_ref()? {
+            ast::Expr::BinaryOp { left: _, op: ast::BinaryOperator::Eq, right } => match &**right {
+                ast::Expr::Value(ast::ValueWithSpan { value, span: _ }) => {
+                    text(value).filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The one expression of a SELECT that has nothing behind it but this text. Printed again, the expression and its column's name are the whole statement.
+    fn item_before(&self, rest: &str) -> Option<(&ast::Expr, Option<String>)> {
+        let select = self.0.body.as_select()?;
+        let [item] = select.projection.as_slice() else { return None };
+        let (expr, alias) = match item {
+            ast::SelectItem::UnnamedExpr(expr) => (expr, None),
+            ast::SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
+            _ => return None,
+        };
+        let item = alias.map_or_else(|| expr.to_string(), |alias| format!("{expr} AS {alias}"));
+        let whole = format!("SELECT {item}{rest}");
+        if self.printed_within(whole.len()).is_none_or(|printed| printed != whole) {
+            return None;
+        }
+        let name = |alias: &ast::Ident| if alias.quote_style.is_some() { alias.value.clone() } else { alias.value.to_ascii_lowercase() };
+        Some((expr, alias.map(name)))
     }
 }
 
 /// The call with its arguments and nothing else.
-fn call(name: &ast::ObjectName, list: &ast::FunctionArgumentList) -> ast::Expr {
+pub(super) fn call(name: &ast::ObjectName, list: &ast::FunctionArgumentList) -> ast::Expr {
     ast::Expr::Function(ast::Function {
         name: name.clone(),
         uses_odbc_syntax: false,
@@ -126,13 +146,22 @@ mod tests {
             [Statement::Query(query)] => query.configures(),
             _ => panic!("{sql}"),
         };
-        let set = |name: &str, value, scope, column: &str| Some(Configure { name: name.to_owned(), value, scope, column: column.to_owned() });
+        let set = |name: &str, value, scope, column: &str| {
+            Some(Configure { name: name.to_owned(), value, scope, where_known: None, column: column.to_owned() })
+        };
         let text = |value: &str| Given::Constant(Some(value.to_owned()));
         assert_eq!(read("SELECT set_config('TimeZone', 'UTC', false)"), set("TimeZone", text("UTC"), Scope::Session, "set_config"));
         assert_eq!(read("select pg_catalog.set_config('search_path', '', true) AS X"), set("search_path", text(""), Scope::Local, "x"));
         assert_eq!(read("SELECT set_config('TimeZone', $1, false)"), set("TimeZone", Given::Parameter, Scope::Session, "set_config"));
         assert_eq!(read("SELECT set_config('TimeZone', NULL, false)"), set("TimeZone", Given::Constant(None), Scope::Session, "set_config"));
+        let beside = read("SELECT set_config('bytea_output','hex',false) FROM pg_show_all_settings() WHERE name = 'bytea_output'");
+        let wanted = set("bytea_output", text("hex"), Scope::Session, "set_config");
+        assert_eq!(beside, wanted.map(|set| Configure { where_known: Some("bytea_output".to_owned()), ..set }));
         for sql in [
+            "SELECT set_config('a.b', 'x', false) FROM pg_show_all_settings()",
+            "SELECT set_config('a.b', 'x', false) FROM pg_show_all_settings() WHERE setting = 'b'",
+            "SELECT set_config('a.b', 'x', false) FROM pg_show_all_settings() WHERE name = 'b' LIMIT 0",
+            "SELECT set_config('a.b', 'x', false) FROM t WHERE name = 'b'",
             "SELECT set_config('a.b', x, false) FROM t",
             "SELECT set_config('a.b', 'x', false) FROM t",
             "SELECT set_config('a.b', 'x', false), 1",

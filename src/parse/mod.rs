@@ -1,5 +1,6 @@
 //! Stage 1: text → [`Statement`], an allow-list over sqlparser's tree. Nothing of a client's text is ever forwarded; later stages print their own.
 
+mod advisory;
 mod balance;
 mod bind;
 mod chain;
@@ -24,6 +25,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, sqlstate};
+pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
 pub use chain::{STACK_BYTES, with_room};

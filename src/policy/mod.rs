@@ -4,6 +4,7 @@ mod calendar;
 mod check;
 mod error;
 mod file;
+mod path;
 mod scalar;
 mod search;
 mod secret;
@@ -17,6 +18,7 @@ pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
+pub use path::{path_names, path_of, schemas};
 pub use scalar::numeric_holds;
 pub use search::{Finding, ROWS_MAX, Search, Sought};
 pub use secret::Secret;
@@ -84,6 +86,8 @@ pub struct Role {
     pub reuse: RoleReuse,
     /// What its sessions start with.
     pub wishes: Wishes,
+    /// The same of search_path, where the policy says it.
+    pub search_path: Option<String>,
 }
 
 /// What a statement gets that shows rows of a private table and asks for nothing else.

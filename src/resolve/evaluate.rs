@@ -13,7 +13,7 @@ pub use weight::weight;
 use std::cmp::Ordering;
 
 use super::catalogue::Function;
-use super::literal::{MICROS_PER_DAY, integer_range};
+use super::literal::{MICROS_PER_DAY, integer_range, is_beyond};
 use super::tree::{ColumnId, Expr, Node};
 use crate::catalog::Type;
 use crate::policy::Scalar;
@@ -206,6 +206,9 @@ fn compare(a: &Scalar, b: &Scalar, equality_only: bool) -> Result<Ordering, NotE
 fn cast(value: Value, from: &Type, to: &Type) -> Result<Value, NotEvaluable> {
     let Some(value) = value else { return Ok(None) };
     let is_integer = |t: &Type| integer_range(t).is_some();
+    if is_beyond(&value) && from != to {
+        return Err(NotEvaluable);
+    }
     let day = |micros: i64| i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| NotEvaluable);
     match (value, to) {
         (Scalar::Int(v), to) if is_integer(to) => {

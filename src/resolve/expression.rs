@@ -19,6 +19,7 @@ use super::catalogue::Function;
 use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_under};
 use super::middle::constant_number;
 use super::scope::{Scope, name_of};
+use super::session::Session;
 use super::tree::{ColumnInfo, ConstantId, Expr, Node};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
@@ -30,6 +31,7 @@ pub struct Constants {
     /// Microseconds since 2000-01-01 UTC.
     pub now: i64,
     pub role: String,
+    pub session: Session,
     /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on the zone is refused.
     pub is_utc: bool,
     /// Each number of an interval has a sign of its own, as the session's IntervalStyle is not sql_standard. Under that, what one sign before all may mean is refused.

@@ -29,7 +29,7 @@ const FUNCTIONS: &str = "
     jsonb_object_agg max min mode percentile_cont percentile_disc range_agg regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
     regr_sxy regr_syy stddev stddev_pop stddev_samp string_agg sum var_pop var_samp variance
     cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
-    current_database current_catalog current_schema current_user session_user user version";
+    current_database current_catalog current_schema current_schemas current_user session_user user version";
 
 /// Functions that give rows: in FROM, and in a SELECT list.
 const ROWS: &str = "

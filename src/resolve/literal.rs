@@ -112,6 +112,9 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
             Ok(Scalar::Int(value))
         }
         Type::Numeric(_) | Type::Float4 | Type::Float8 => {
+            if let Some(word) = unbounded(text) {
+                return Ok(Scalar::Decimal(word.to_owned()));
+            }
             let plain = plain_decimal(text).map_err(|_| invalid())?;
             let is_zero = plain.bytes().all(|b| matches!(b, b'-' | b'0' | b'.'));
             let held = |magnitude: f64| is_zero || (magnitude > 0.0 && magnitude.is_finite());
@@ -145,6 +148,41 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
     }
 }
 
+/// `NaN` and the infinities, as PostgreSQL prints them.
+fn unbounded(text: &str) -> Option<&'static str> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "nan" => Some("NaN"),
+        "infinity" | "+infinity" | "inf" | "+inf" => Some("Infinity"),
+        "-infinity" | "-inf" => Some("-Infinity"),
+        _ => None,
+    }
+}
+
+/// Past what values are held to where they are computed with: NaN and infinities, and days outside of the years 1 to 9999. Stored values are compared with it as
+/// they are.
+pub fn is_beyond(value: &Scalar) -> bool {
+    match value {
+        Scalar::Decimal(text) => is_unbounded(text),
+        Scalar::Date(_) | Scalar::Timestamp(_) => held(value) != *value,
+        Scalar::Bool(_) | Scalar::Int(_) | Scalar::Text(_) | Scalar::Interval { .. } => false,
+    }
+}
+
+/// NaN or an infinity, which nothing is computed with.
+pub fn is_unbounded(decimal: &str) -> bool {
+    decimal.ends_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// A day or an instant within the years 1 to 9999, or their end.
+pub fn held(value: &Scalar) -> Scalar {
+    let micros = |day: i32| i64::from(day) * MICROS_PER_DAY;
+    match value {
+        Scalar::Date(day) => Scalar::Date((*day).clamp(DAYS.0, DAYS.1)),
+        Scalar::Timestamp(at) => Scalar::Timestamp((*at).clamp(micros(DAYS.0), micros(DAYS.1 + 1))),
+        other => other.clone(),
+    }
+}
+
 /// An interval, with trailing fields or without, in a session that lets each number have a sign of its own, or not.
 ///
 /// # Errors
@@ -160,7 +198,7 @@ pub fn interval_of(text: &str, fields: Fields, signs_each: bool) -> Result<Scala
 fn not_iso(name: &str, text: &str) -> Refusal {
     let shown: String = text.chars().take(80).collect();
     Refusal::new("22007", format!("invalid input syntax for type {name}: \"{shown}\""))
-        .hint("Write dates as YYYY-MM-DD and timestamps as YYYY-MM-DD HH:MM:SS, with years 0001 to 9999; words such as 'today' are not read.")
+        .hint("Write dates as YYYY-MM-DD and timestamps as YYYY-MM-DD HH:MM:SS; words such as 'today' are not read.")
 }
 
 fn uuid(text: &str) -> Option<String> {
@@ -208,14 +246,16 @@ pub fn date(text: &str) -> Option<i32> {
 }
 
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// The first day of the year 1 and the last of 9999, as days from 2000-01-01.
+pub const DAYS: (i32, i32) = (-730_119, 2_921_939);
 
-/// A constant that has a place on the line of numbers: dates in days, timestamps in microseconds.
+/// A constant that has a place on the line of numbers: dates in days, timestamps in microseconds, as they are [`held`].
 pub fn as_number(value: &Scalar) -> Option<f64> {
-    match value {
-        Scalar::Int(value) => Some(*value as f64),
-        Scalar::Decimal(text) => text.parse().ok(),
-        Scalar::Date(days) => Some(f64::from(*days)),
-        Scalar::Timestamp(micros) => Some(*micros as f64),
+    match held(value) {
+        Scalar::Int(value) => Some(value as f64),
+        Scalar::Decimal(text) => text.parse().ok().filter(|_| !is_unbounded(&text)),
+        Scalar::Date(days) => Some(f64::from(days)),
+        Scalar::Timestamp(micros) => Some(micros as f64),
         Scalar::Bool(_) | Scalar::Text(_) | Scalar::Interval { .. } => None,
     }
 }

@@ -17,6 +17,7 @@ mod frame;
 mod from;
 mod grouping;
 mod harmless;
+mod limits;
 pub mod literal;
 mod membership;
 mod middle;
@@ -29,6 +30,7 @@ mod query;
 mod ranked;
 mod recursion;
 mod scope;
+mod session;
 mod shape;
 mod step;
 mod subquery;
@@ -44,6 +46,7 @@ pub use open::{empty_select, plain_table};
 pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
 pub use query::is_preview;
 pub use ranked::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};
+pub use session::Session;
 pub use subquery::unnested;
 pub use tree::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
@@ -66,7 +69,8 @@ pub const TEXT_MAX: u32 = 4096;
 /// # Errors
 /// 42P01, 42703, 42702, 42803 as PostgreSQL; 42501 where rows of a private table would be shown; 0A000 for constructs without a known sound answer.
 pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String], constants: &Constants) -> Result<Query, Refusal> {
-    let empty = probe::has_limit_zero(&statement.0);
+    let statement = limits::without_idle(&statement.0);
+    let empty = probe::has_limit_zero(&statement);
     let mut resolver = Resolver {
         policy,
         search_path,
@@ -83,7 +87,7 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         empty,
         subqueries: 0,
     };
-    let outer = resolver.open_query(&statement.0, &query::Environment::default())?;
+    let outer = resolver.open_query(&statement, &query::Environment::default())?;
     let Resolver { columns, releases, middles, bound, public_tables, views, .. } = resolver;
     if !middles.is_empty() && !views.is_empty() {
         return Err(

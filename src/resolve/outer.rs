@@ -12,6 +12,7 @@ use super::harmless;
 use super::literal::INTERVAL_HINT;
 use super::query::Environment;
 use super::scope::names_of;
+use super::session;
 use crate::refusal::{Refusal, sqlstate};
 
 /// Where an expression stands.
@@ -159,9 +160,10 @@ impl Resolver<'_> {
                     .collect::<Result<_, Refusal>>()?,
                 else_result: else_result.as_ref().map(|e| one(self, e, place)).transpose()?,
             },
-            E::Function(function) => match is_session_user(function) {
-                true => self.session_user(),
-                false => E::Function(self.above_function(function, environment, place)?),
+            E::Function(function) if is_session_user(function) => session::name(&self.constants.role),
+            E::Function(function) => match self.constants.session.fact(function) {
+                Some(fact) => fact,
+                None => E::Function(self.above_function(function, environment, place)?),
             },
             E::Tuple(items) => E::Tuple(items.iter().map(|e| self.above(e, environment, place)).collect::<Result<_, _>>()?),
             E::Array(ast::Array { elem, named }) => {
@@ -212,26 +214,13 @@ impl Resolver<'_> {
             }
         }))
     }
-
-    /// The role that asks, where the shadow would name its own.
-    fn session_user(&self) -> ast::Expr {
-        let role = self.constants.role.clone();
-        let value = if role.contains(['\'', '\\']) { ast::Value::EscapedStringLiteral(role) } else { ast::Value::SingleQuotedString(role) };
-        let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(ast::Ident::new("name"))]);
-        ast::Expr::Cast {
-            kind: ast::CastKind::Cast,
-            expr: Box::new(ast::Expr::Value(value.into())),
-            data_type: ast::DataType::Custom(name, Vec::new()),
-            format: None,
-        }
-    }
 }
 
 /// CURRENT_USER and its kin, written as the grammar has them.
 pub(super) fn is_session_user(function: &ast::Function) -> bool {
     let bare = matches!(function.args, ast::FunctionArguments::None);
     bare && names_of(&function.name)
-        .is_ok_and(|names| matches!(names.as_slice(), [name] if ["current_user", "session_user", "user"].contains(&name.as_str())))
+        .is_ok_and(|names| matches!(names.as_slice(), [name] if ["current_user", "session_user", "user", "current_role"].contains(&name.as_str())))
 }
 
 /// A bare name that the released rows have too: `k0`, `a12`.

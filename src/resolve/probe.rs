@@ -5,8 +5,22 @@ use sqlparser::ast;
 /// The statement ends in `LIMIT 0`.
 pub(super) fn has_limit_zero(query: &ast::Query) -> bool {
     match &query.limit_clause {
-        Some(ast::LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }) => limit_by.is_empty() && integer(limit) == Some(0),
+        Some(ast::LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }) => limit_by.is_empty() && whole_number(limit) == Some(0),
         Some(ast::LimitClause::LimitOffset { .. } | ast::LimitClause::OffsetCommaLimit { .. }) | None => false,
+    }
+}
+
+/// A constant where a whole number is wanted: `0`, `'0'`, and `CAST(E'0' AS bigint)`, as a bound parameter is written.
+pub(super) fn whole_number(expr: &ast::Expr) -> Option<i64> {
+    use ast::DataType as D;
+    match expr {
+        ast::Expr::Nested(inner) => whole_number(inner),
+        ast::Expr::Cast { expr, data_type: D::BigInt(None) | D::Integer(None) | D::Int(None) | D::SmallInt(None), format: None, .. }
+        | ast::Expr::Cast { expr, data_type: D::Int8(None) | D::Int4(None) | D::Int2(None), format: None, .. } => whole_number(expr),
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text), span: _ }) => {
+            text.trim().parse().ok()
+        }
+        _ => integer(expr),
     }
 }
 

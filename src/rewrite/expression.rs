@@ -24,6 +24,7 @@ use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
+use crate::resolve::literal::is_beyond;
 use crate::resolve::{ColumnId, Expr, Node, Relation};
 
 /// Largest emitted expression, in nodes: a chain of 5,000 terms, each with its clamps.
@@ -115,7 +116,7 @@ impl Expressions<'_> {
     fn total(&self, expr: &Expr) -> Result<Emitted, Refusal> {
         let emitted = match &expr.node {
             Node::Column(id) => self.column(*id)?,
-            Node::Literal(value) => literal(value.as_ref(), &expr.data_type),
+            Node::Literal(value) => literal(value.as_ref(), &expr.data_type)?,
             Node::Constant(id) => constants::constant(*id, &expr.data_type)?,
             Node::Exists { relation, condition } => self.exists(relation, condition.as_deref())?,
             Node::Cast(inner) => cast(self.total(inner)?, &inner.data_type, &expr.data_type)?,
@@ -249,7 +250,8 @@ impl Expressions<'_> {
         }
     }
 
-    /// A comparison of a bare column with constants inside its clamp needs no clamp: the answer is the same, and an index can serve it.
+    /// A comparison of a bare column with constants inside its clamp needs no clamp: the answer is the same, and an index can serve it. With NaN and infinities it is
+    /// compared as it is stored.
     fn comparison(&self, function: Function, arguments: &[Expr]) -> Result<Option<Emitted>, Refusal> {
         let Some(op) = comparison_operator(function) else { return Ok(None) };
         let [left, right] = arguments else { return Ok(None) };
@@ -266,13 +268,14 @@ impl Expressions<'_> {
         let cell = self.cell(id)?;
         let inside = match (&cell.clamp, scalar(value)) {
             (None, _) => true,
+            _ if is_beyond(value) => true,
             (Some((_, _, range)), Some(value)) => range.lo < value && value < range.hi,
             (Some(_), None) => false,
         };
         if !inside {
             return Ok(None);
         }
-        let constant = literal(Some(value), &constant.data_type).sql;
+        let constant = sql::constant(Some(value), &constant.data_type);
         let (left, right) = if flipped { (constant, cell.raw.clone()) } else { (cell.raw.clone(), constant) };
         let nodes = sql::weight(&cell.raw) + 2;
         Ok(Some(Emitted { nodes, ..Emitted::plain(sql::binary(left, op, right), Interval::ALL) }))

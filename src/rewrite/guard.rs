@@ -9,7 +9,7 @@ use crate::analyze::proof::of_constant;
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::literal::integer_range;
+use crate::resolve::literal::{held, integer_range, is_unbounded};
 
 /// Smallest magnitude of a float8 operand of `*` and `/` that is not flushed to zero: products and quotients of two such stay normal.
 pub const FLOAT_TINY: f64 = 1e-100;
@@ -78,7 +78,14 @@ pub fn bound(value: f64, data_type: &Type) -> ast::Expr {
     }
 }
 
-pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Emitted {
+/// # Errors
+/// 0A000 for NaN and infinities: nothing is computed with them.
+pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Result<Emitted, Refusal> {
+    if let Some(Scalar::Decimal(text)) = value
+        && is_unbounded(text)
+    {
+        return Err(Refusal::unsupported(format!("{text} in anything but a comparison with a column")));
+    }
     let range = match value {
         Some(Scalar::Text(text)) => Interval::point(text.chars().count() as f64),
         Some(value) => of_constant(value, data_type),
@@ -86,7 +93,7 @@ pub(super) fn literal(value: Option<&Scalar>, data_type: &Type) -> Emitted {
     };
     let magnitude = range.lo.abs();
     let tiny = is_float(data_type) && magnitude > 0.0 && magnitude < FLOAT_TINY;
-    Emitted { tiny, ..Emitted::plain(sql::constant(value, data_type), range) }
+    Ok(Emitted { tiny, ..Emitted::plain(sql::constant(value.map(held).as_ref(), data_type), range) })
 }
 
 /// A guard mentions its operand several times. A larger one, of a type other than numeric, is computed once: in a subquery of its own, so that what is emitted grows by

@@ -342,8 +342,17 @@ pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
     match (scalar, to) {
         (Scalar::Bool(v), _) => value(ast::Value::Boolean(*v)),
         (Scalar::Int(v), Type::Int4) if *v > i64::from(i32::MIN) => number(&v.to_string()),
-        (Scalar::Timestamp(_), Type::Timestamptz) => cast(text(&format!("{}+00", scalar_text(scalar))), to),
+        (Scalar::Timestamp(_), Type::Timestamptz) => cast(text(&in_utc(&scalar_text(scalar))), to),
         (scalar, to) => cast(text(&scalar_text(scalar)), to),
+    }
+}
+
+/// The text of an instant with its zone: before `BC`, and not behind infinity.
+fn in_utc(text: &str) -> String {
+    match text.strip_suffix(" BC") {
+        Some(instant) => format!("{instant}+00 BC"),
+        None if text.ends_with("infinity") => text.to_owned(),
+        None => format!("{text}+00"),
     }
 }
 
@@ -353,21 +362,29 @@ pub fn scalar_text(scalar: &Scalar) -> String {
         Scalar::Bool(v) => v.to_string(),
         Scalar::Int(v) => v.to_string(),
         Scalar::Decimal(v) | Scalar::Text(v) => v.clone(),
-        Scalar::Date(days) => date_text(*days),
         Scalar::Interval { months, days, micros } => interval_text(*months, *days, *micros),
+        Scalar::Date(i32::MAX) | Scalar::Timestamp(i64::MAX) => "infinity".to_owned(),
+        Scalar::Date(i32::MIN) | Scalar::Timestamp(i64::MIN) => "-infinity".to_owned(),
+        Scalar::Date(days) => {
+            let (date, era) = date_text(*days);
+            format!("{date}{era}")
+        }
         Scalar::Timestamp(micros) => {
             let (days, time) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
             let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
             let clock = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
             let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
-            format!("{} {clock}{fraction}", date_text(i32::try_from(days).unwrap_or(i32::MAX)))
+            let (date, era) = date_text(i32::try_from(days).unwrap_or(i32::MAX));
+            format!("{date} {clock}{fraction}{era}")
         }
     }
 }
 
-fn date_text(days: i32) -> String {
+/// The date, and what stands at the end for years before the first.
+fn date_text(days: i32) -> (String, &'static str) {
     let (year, month, day) = civil_from_days(days);
-    format!("{year:04}-{month:02}-{day:02}")
+    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    (format!("{year:04}-{month:02}-{day:02}"), era)
 }
 
 /// A type as a cast names it.

@@ -77,7 +77,7 @@ impl Question {
     pub fn plan(&self, terms: &Terms) -> Result<Plan, Error> {
         let statements = parse(&self.sql).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else { return Err(Error::Parse(Refusal::unsupported("this search"))) };
-        let constants = Constants { now: 0, role: String::new(), is_utc: true, signs_each: true, prints_plainly: true };
+        let constants = Constants { now: 0, role: String::new(), is_utc: true, signs_each: true, prints_plainly: true, session: Default::default() };
         plan(query, &self.policy, &["public".to_owned()], &constants, terms)
     }
 

@@ -17,6 +17,8 @@ pub struct Asker {
     pub settings: Vec<(String, String)>,
     /// Schemas of unqualified names, in order.
     pub search_path: Vec<String>,
+    /// The number that its session's BackendKeyData told; 0 for who asks without a session.
+    pub process: i32,
     /// Where the rows of answers are counted.
     pub share: Share,
 }
@@ -88,7 +90,7 @@ mod tests {
     fn the_last_setting_of_a_name_counts() {
         let settings = [("TimeZone", "UTC"), ("datestyle", "SQL, DMY"), ("IntervalStyle", "iso_8601"), ("extra_float_digits", "0")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        let asker = Asker { role: String::new(), wishes: Wishes::default(), settings, search_path: Vec::new(), share: Share::default() };
+        let asker = Asker { role: String::new(), wishes: Wishes::default(), settings, search_path: Vec::new(), process: 0, share: Share::default() };
         assert!(!asker.prints_exactly() && !asker.prints_plainly());
         let plain = asker.clone().printing_plainly();
         assert!(plain.prints_exactly() && plain.prints_plainly());

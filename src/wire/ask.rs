@@ -78,6 +78,7 @@ impl<S: Service> Connection<S> {
             wishes: self.settings.wishes(),
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
+            process: self.key.process,
             share: self.share.clone(),
         }
     }

@@ -1,7 +1,5 @@
 //! Runs one statement: the engine's questions are passed on, statements about the session are answered here.
 
-use bytes::Bytes;
-
 use super::connection::Connection;
 use super::copy::Writer;
 use super::cursor::no_cursor;
@@ -11,7 +9,7 @@ use super::portal::{Reply, text_column};
 use super::settings::values_of;
 use super::stop::Stop;
 use super::transaction::{Status, aborted};
-use crate::engine::{Argument, ColumnDescription, Format, Service};
+use crate::engine::{Argument, Format, Service};
 use crate::parse::{Configure, Copy, Given, Modes, Query, Scope, Session, Statement};
 use crate::refusal::Refusal;
 
@@ -25,12 +23,7 @@ impl<S: Service> Connection<S> {
     ) -> Result<Reply, Stop> {
         self.allowed(statement)?;
         match statement {
-            Statement::Query(query) if unlocks(query) => Ok(Reply::texts("SELECT", vec![unlocked_column()], vec![vec![String::new()]])),
-            Statement::Query(query) if asks_process(query) => Ok(self.process(formats)),
-            Statement::Query(query) => match query.configures() {
-                Some(configure) => self.configure(configure, arguments),
-                None => self.answer(query, parameters, arguments, formats).await,
-            },
+            Statement::Query(query) => self.query(query, parameters, arguments, formats).await,
             Statement::Explain(query, format) => self.explain(query, (parameters, arguments), *format).await,
             Statement::ExplainExecute(execute, format) => self.explain_prepared(execute, *format).await,
             Statement::Declare(declare) => self.declare(declare, parameters, arguments).await,
@@ -39,6 +32,15 @@ impl<S: Service> Connection<S> {
             Statement::Copy(copy) => self.copied(copy).await,
             Statement::Fetch(fetch) => self.fetch(fetch, formats).await,
             Statement::Session(session) => Ok(self.session(session)?),
+        }
+    }
+
+    /// What a query asks of the session is answered here, all else by the engine.
+    pub(super) async fn query(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
+        match (query.configures(), query.advises()) {
+            (Some(configure), _) => self.configure(configure, arguments),
+            (None, Some(advisory)) => Ok(self.advise(&advisory, arguments, formats)?),
+            (None, None) => self.answer(query, parameters, arguments, formats).await,
         }
     }
 
@@ -150,19 +152,12 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    /// The number that the session's BackendKeyData told.
-    fn process(&self, formats: &[Format]) -> Reply {
-        let process = self.key.process;
-        let value = match formats.first() {
-            Some(Format::Binary) => Bytes::copy_from_slice(&process.to_be_bytes()),
-            Some(Format::Text) | None => Bytes::from(process.to_string()),
-        };
-        Reply { columns: Some(vec![process_column()]), rows: vec![vec![Some(value)]], ..Reply::done("SELECT") }
-    }
-
     /// `SELECT set_config(…)` is SET with a row.
     fn configure(&mut self, configure: Configure, arguments: &[Argument]) -> Result<Reply, Stop> {
-        let Configure { name, value, scope, column } = configure;
+        let Configure { name, value, scope, where_known, column } = configure;
+        if where_known.is_some_and(|name| !self.settings.lists(&name)) {
+            return Ok(Reply::texts("SELECT", vec![text_column(&column)], Vec::new()));
+        }
         let value = match value {
             Given::Constant(value) => value,
             Given::Parameter => match arguments {
@@ -241,6 +236,7 @@ impl<S: Service> Connection<S> {
         self.statements.clear();
         self.portals.clear();
         self.cursors.close_all();
+        self.locks.clear();
         Ok(Reply::done("DISCARD ALL"))
     }
 }
@@ -248,29 +244,4 @@ impl<S: Service> Connection<S> {
 /// A setting's value that was sent as a parameter: text in either format.
 fn setting_text(bytes: &[u8]) -> Result<String, Refusal> {
     std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).map(str::to_owned).ok_or_else(not_utf8)
-}
-
-/// Pools (asyncpg, Npgsql) send this when a connection comes back. Nobody holds a lock here, so there is none to give up.
-pub(super) fn unlocks(query: &Query) -> bool {
-    is_call(query, "pg_advisory_unlock_all")
-}
-
-/// Of type void, whose value is the empty string in both formats.
-pub(super) fn unlocked_column() -> ColumnDescription {
-    ColumnDescription { type_oid: 2278, type_size: 4, ..text_column("pg_advisory_unlock_all") }
-}
-
-/// Tools (Superset's SQL Lab) ask for it before each statement, to cancel it by.
-pub(super) fn asks_process(query: &Query) -> bool {
-    is_call(query, "pg_backend_pid")
-}
-
-/// The query is this call and nothing else.
-fn is_call(query: &Query, function: &str) -> bool {
-    let calls = [format!("select {function}()"), format!("select pg_catalog.{function}()")];
-    query.printed_within(calls[1].len()).is_some_and(|sql| calls.contains(&sql.to_ascii_lowercase()))
-}
-
-pub(super) fn process_column() -> ColumnDescription {
-    ColumnDescription { type_oid: 23, type_size: 4, ..text_column("pg_backend_pid") }
 }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::advisory::Locks;
 use super::cancel::Key;
 use super::channel::{Channel, Frame};
 use super::cursor::Cursors;
@@ -40,6 +41,7 @@ pub(super) struct Connection<S> {
     pub(super) statements: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
     pub(super) cursors: Cursors,
+    pub(super) locks: Locks,
     pub(super) key: Key,
     /// Held by every running answer, so that it outlives the connection in the count.
     pub(super) place: Arc<Place>,
@@ -68,6 +70,7 @@ impl<S: Service> Connection<S> {
             statements: HashMap::new(),
             portals: HashMap::new(),
             cursors: Cursors::default(),
+            locks: Locks::default(),
             key,
             place,
             answers,

@@ -278,7 +278,7 @@ mod tests {
 
     fn cursor(rows: usize, scrolls: bool) -> Cursor {
         let share = crate::engine::Share::default();
-        let asker = Asker { role: String::new(), wishes: Default::default(), settings: Vec::new(), search_path: Vec::new(), share };
+        let asker = Asker { role: String::new(), wishes: Default::default(), settings: Vec::new(), search_path: Vec::new(), process: 0, share };
         Cursor {
             columns: Vec::new(),
             rows: (1..=rows).map(|number| vec![Some(Bytes::from(number.to_string()))]).collect(),

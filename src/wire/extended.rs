@@ -6,8 +6,8 @@ use bytes::Bytes;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 
+use super::advisory::advising;
 use super::ask::explain_column;
-use super::command::{asks_process, process_column, unlocked_column, unlocks};
 use super::connection::Connection;
 use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
@@ -79,11 +79,13 @@ impl<S: Service> Connection<S> {
     async fn shape(&mut self, statement: Option<&Statement>, types: &[u32]) -> Result<(Vec<u32>, Option<Vec<ColumnDescription>>), Stop> {
         Ok(match statement {
             None => (Vec::new(), None),
-            Some(Statement::Query(query)) if unlocks(query) => (Vec::new(), Some(vec![unlocked_column()])),
-            Some(Statement::Query(query)) if asks_process(query) => (Vec::new(), Some(vec![process_column()])),
-            Some(Statement::Query(query)) => match query.configures() {
-                Some(configure) => configuring(&configure),
-                None => {
+            Some(Statement::Query(query)) => match (query.configures(), query.advises()) {
+                (Some(configure), _) => configuring(&configure),
+                (None, Some(advisory)) => {
+                    let (parameters, columns) = advising(&advisory);
+                    (parameters, Some(columns))
+                }
+                (None, None) => {
                     let described = self.described(query, types).await?;
                     (described.parameters, Some(described.columns))
                 }
@@ -261,7 +263,8 @@ impl<S: Service> Connection<S> {
     /// Under another search_path than at Parse, names may mean other tables: the columns that the client was told of must still stand, before anything is
     /// charged.
     pub(super) async fn check_columns(&mut self, query: &Query, prepared: &Prepared) -> Result<(), Stop> {
-        if prepared.path == self.settings.search_path(&self.role) {
+        let is_answered_here = query.configures().is_some() || query.advises().is_some();
+        if is_answered_here || prepared.path == self.settings.search_path(&self.role) {
             return Ok(());
         }
         let now = self.described(query, &prepared.parameters).await?;

@@ -105,6 +105,7 @@ fn settings<S: Service>(service: &S, role: &str, parameters: &[(String, String)]
         ("server_version", server_version.clone()),
         ("server_version_num", version_number(&server_version)),
         ("session_authorization", role.to_owned()),
+        ("search_path", service.search_path(role)),
     ]);
     let wishes = service.wishes(role);
     for wish in WISHES {

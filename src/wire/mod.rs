@@ -1,9 +1,10 @@
 //! The edge: PostgreSQL's protocol towards clients, down to one call of [`Service`] a statement.
 //!
 //! `serve` accepts; `startup` negotiates TLS; `login` authenticates; `connection` takes one message after another; `simple` and `extended` are the two
-//! query protocols; `ask` runs one question of the engine; `command` answers statements about the session itself; `cursor`, `prepared` and `copy` are
+//! query protocols; `ask` runs one question of the engine; `command` answers statements about the session itself, `advisory` its locks; `cursor`, `prepared` and `copy` are
 //! SQL's own ways to an answer.
 
+mod advisory;
 mod ask;
 mod cancel;
 mod certificate;

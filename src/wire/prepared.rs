@@ -26,7 +26,7 @@ impl<S: Service> Connection<S> {
         match &prepared.statement {
             Some(Statement::Query(query)) => {
                 self.check_columns(query, &prepared).await?;
-                self.answer(query, &prepared.parameters, &arguments, formats).await
+                self.query(query, &prepared.parameters, &arguments, formats).await
             }
             Some(Statement::Explain(query, format)) => self.explain(query, (&prepared.parameters, &arguments), *format).await,
             Some(Statement::Fetch(fetch)) => self.fetch(fetch, formats).await,

@@ -2,7 +2,7 @@
 
 mod alike;
 mod chains;
-mod fuzz;
+pub mod fuzz;
 mod growth;
 mod known;
 mod literals;

@@ -22,7 +22,14 @@ pub fn terms(policy: &Policy) -> Terms {
 }
 
 fn story(sql: &str, policy: &Policy) -> String {
-    let constants = Constants { now: 848_880_000_000_000, role: "analyst".to_owned(), is_utc: true, signs_each: true, prints_plainly: true };
+    let constants = Constants {
+        now: 848_880_000_000_000,
+        role: "analyst".to_owned(),
+        is_utc: true,
+        signs_each: true,
+        prints_plainly: true,
+        session: Default::default(),
+    };
     let planned = match parse(sql).as_deref() {
         Ok([Statement::Query(query)]) => pgveil::engine::plan(query, policy, &["public".to_owned()], &constants, &terms(policy)),
         Ok(_) => return "a statement of the session".to_owned(),

@@ -124,6 +124,7 @@ fn asker() -> Asker {
         wishes: Wishes::default(),
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
+        process: 0,
         share: Share::default(),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pgveil::catalog::Server;
 use pgveil::engine::{Answer, Asker, Engine, Format, MakeSampler, Service, Share};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
@@ -143,6 +144,7 @@ impl Veil {
             wishes: Wishes::default(),
             settings: Vec::new(),
             search_path: vec!["public".to_owned()],
+            process: 0,
             share: Share::default(),
         }
     }
@@ -225,8 +227,9 @@ pub async fn engine_over(
     let backend = Backend::new(way, 4);
     // Before its searches are made, a policy stands as it is.
     let (policy, found) = pgveil::search::settle(&policy, &ledger).await.unwrap().unwrap_or_else(|_| (policy, Vec::new()));
-    let engine =
-        Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone()).resting_on(found).mirroring(&mirrored);
+    let server = Server::of(client).await.unwrap();
+    let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
+    let engine = engine.before(server).resting_on(found).mirroring(&mirrored);
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
         None => engine,

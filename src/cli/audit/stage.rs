@@ -106,7 +106,8 @@ impl Stage {
             let [Statement::Query(query)] = statements.as_slice() else { return Err(failed("not a query".to_owned())) };
             let keys = if question.is_thresholded() { KeyChoice::Threshold } else { KeyChoice::Auto };
             let wishes = Wishes { keys, reuse: Reuse::Off, ..Wishes::default() };
-            let asker = Asker { role: AUDITOR.to_owned(), wishes, settings: Vec::new(), search_path: Vec::new(), share: Share::default() };
+            let asker =
+                Asker { role: AUDITOR.to_owned(), wishes, settings: Vec::new(), search_path: Vec::new(), process: 0, share: Share::default() };
             plans.push(self.engine().plan(&asker, query).await.map_err(|error| failed(error.report().message))?.0);
         }
         Ok(plans)
@@ -171,6 +172,7 @@ async fn audited(mut file: File, own: Connected, password: &str, findings: &Hash
         renew: Renew::Never,
         reuse: RoleReuse::Chosen,
         wishes: Wishes::default(),
+        search_path: None,
     }];
     for table in &mut file.tables {
         let relation = catalog.table(&table.schema, &table.name);

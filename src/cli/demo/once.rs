@@ -4,7 +4,7 @@ use crate::cli::{Failure, table};
 use crate::engine::{Asker, Engine, Service, Share};
 use crate::error::Error;
 use crate::parse::{Statement, parse};
-use crate::policy::{WISHES, Wishes};
+use crate::policy::{WISHES, Wishes, schemas};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Answers every statement in turn; the first error ends it, as psql's simple query does.
@@ -24,7 +24,8 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
         role: super::ANALYST.to_owned(),
         wishes: engine.wishes(super::ANALYST),
         settings: Vec::new(),
-        search_path: vec![super::ANALYST.to_owned(), "public".to_owned()],
+        search_path: schemas(&engine.search_path(super::ANALYST), super::ANALYST),
+        process: 0,
         share: Share::default(),
     };
     for statement in parse(sql)? {

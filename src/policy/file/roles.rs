@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::super::error::Findings;
 use super::super::tree::Node;
 use super::super::walk::{self, Environment, Fields};
-use super::super::{Certificate, Privacy, Renew, Role, RoleReuse, Secret, WISHES, Wishes};
+use super::super::{Certificate, Privacy, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of};
 use super::privacy;
 
 pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
@@ -48,7 +48,7 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
         Some(node) => reuse(node, findings),
     };
     let certificate = fields.optional("certificate").map_or(Some(Certificate::Optional), |node| certificate(node, findings));
-    let wishes = fields.optional("settings").map_or_else(Wishes::default, |node| settings(node, &who, findings));
+    let (wishes, search_path) = fields.optional("settings").map_or_else(Default::default, |node| settings(node, &who, findings));
     fields.done(findings);
     if let Some((node, (_, Renew::Weekly | Renew::Monthly))) = budget {
         findings.warning(
@@ -72,13 +72,14 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
         renew: budget?.1.1,
         reuse: reuse?,
         wishes,
+        search_path,
     })
 }
 
-/// What sessions of the role start with: `{epsilon: 0.5, keys: domain}`, each as after SET.
-fn settings(node: &Node, who: &str, findings: &mut Findings) -> Wishes {
+/// What sessions of the role start with: `{epsilon: 0.5, keys: domain, search_path: "sales, public"}`, each as after SET.
+fn settings(node: &Node, who: &str, findings: &mut Findings) -> (Wishes, Option<String>) {
     let mut wishes = Wishes::default();
-    let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else { return wishes };
+    let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else { return (wishes, None) };
     for wish in WISHES {
         let Some(key) = wish.name.strip_prefix("pgveil.") else { continue };
         let Some(node) = fields.optional(key) else { continue };
@@ -87,8 +88,22 @@ fn settings(node: &Node, who: &str, findings: &mut Findings) -> Wishes {
             findings.error(node.place, format!("{key} in the settings of {who}: {refusal}"));
         }
     }
+    let path = fields.optional("search_path").and_then(|node| search_path(node, findings));
     fields.done(findings);
-    wishes
+    (wishes, path)
+}
+
+/// A list of schemas, as SHOW prints it.
+fn search_path(node: &Node, findings: &mut Findings) -> Option<String> {
+    let (text, _) = walk::scalar(node, "search_path", "a list of schemas, such as \"sales, public\"", findings)?;
+    let names = path_names(text);
+    if names.is_none() {
+        findings.error(
+            node.place,
+            format!("search_path must be a list of schemas with commas, with double quotes where they are not plain, not \"{text}\""),
+        );
+    }
+    names.map(|names| path_of(&names))
 }
 
 /// `reuse: always` or `reuse: chosen`.

@@ -11,30 +11,45 @@ use super::{Facts, names};
 use crate::refusal::Refusal;
 
 /// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing is put in their place, they are refused.
-pub(super) const EXPRESSIONS_ONLY: [&str; 4] = ["current_setting", "pg_database_size", "pg_tablespace_size", "set_config"];
+pub(super) const EXPRESSIONS_ONLY: [&str; 5] = ["current_setting", "pg_database_size", "pg_tablespace_size", "set_config", "txid_current"];
 
 /// What stands for the expression; `None` where it stays.
 ///
 /// # Errors
 /// 42501 for settings that are not shown, or not set this way.
-pub(super) fn fold(expr: &ast::Expr, facts: &Facts) -> Result<Option<ast::Expr>, Refusal> {
+pub(super) fn fold(expr: &ast::Expr, facts: &Facts, reads_relations: bool) -> Result<Option<ast::Expr>, Refusal> {
     let ast::Expr::Function(function) = expr else { return Ok(None) };
+    if let Some(fact) = facts.session.fact(function).filter(|_| !(reads_relations && is_of_catalogs(function))) {
+        return Ok(Some(fact));
+    }
     let names = names_of(&function.name)?;
     let (Some(name), true) = (names.last(), names.len() == 1 || names.first().is_some_and(|schema| schema == "pg_catalog")) else {
         return Ok(None);
     };
     Ok(match (name.as_str(), arguments(function).as_slice()) {
-        ("version", []) => Some(text(Some(&facts.version))),
         // A session has one user here: nobody changes it.
         ("session_user" | "user" | "current_role", []) if matches!(function.args, ast::FunctionArguments::None) => Some(current_user(function)),
         ("current_setting", [setting]) => current_setting(setting, None, facts)?,
         ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
         ("current_setting" | "set_config", _) => return Err(Refusal::denied(format!("{name} is called with other arguments here"))),
+        ("txid_current", []) => Some(next_transaction()?),
         // They grow with what others write on that server.
         ("pg_database_size" | "pg_tablespace_size", _) => Some(cast_null(ast::DataType::BigInt(None))),
         _ => None,
     })
+}
+
+/// The catalogs name the shadow's own database, which need not be called as the real one is.
+fn is_of_catalogs(function: &ast::Function) -> bool {
+    names_of(&function.name).is_ok_and(|names| names.last().is_some_and(|name| ["current_database", "current_catalog"].contains(&name.as_str())))
+}
+
+/// Tools compare it with the `xmin` of catalog rows. A session that writes nothing takes no number of its own: this is the next one.
+fn next_transaction() -> Result<ast::Expr, Refusal> {
+    let next = "pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot())";
+    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(next);
+    parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| Refusal::denied("permission denied for function txid_current"))
 }
 
 fn cast_null(data_type: ast::DataType) -> ast::Expr {

@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
+use super::session::Session;
 use crate::parse;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, sqlstate};
@@ -22,8 +23,8 @@ use crate::refusal::{Refusal, sqlstate};
 pub struct Facts {
     /// `server_version`, for example `15.18`.
     pub server_version: String,
-    /// What `version()` says.
-    pub version: String,
+    /// What it tells a session of itself.
+    pub session: Session,
 }
 
 /// The statement that the shadow runs, if this one is about the catalogs; `None` where it is a question of tables or values.
@@ -31,17 +32,17 @@ pub struct Facts {
 /// # Errors
 /// 42501 for relations, functions and settings that are not offered; 0A000 for a statement over both catalogs and tables of the policy, and for other syntax.
 pub fn catalogs(query: &parse::Query, policy: &Policy, search_path: &[String], facts: &Facts) -> Result<Option<parse::Query>, Refusal> {
-    match survey::survey(&query.0, policy, search_path)? {
+    let reads_relations = match survey::survey(&query.0, policy, search_path)? {
         survey::About::Tables => return Ok(None),
         survey::About::Both { relation, table } => {
             return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("a statement over both {relation} and {table} is not supported"))
                 .detail("Statements about the catalogs are answered without the tables' rows.")
                 .hint("Ask the catalog and the table in two statements."));
         }
-        survey::About::Catalogs => {}
-    }
+        survey::About::Catalogs { reads_relations } => reads_relations,
+    };
     let mut query = query.0.clone();
-    match ast::VisitMut::visit(&mut *query, &mut walk::Walk { facts }) {
+    match ast::VisitMut::visit(&mut *query, &mut walk::Walk { facts, reads_relations }) {
         ControlFlow::Continue(()) => parse::Query::new(query).map(Some),
         ControlFlow::Break(refusal) => Err(refusal),
     }

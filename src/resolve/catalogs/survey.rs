@@ -15,7 +15,10 @@ use crate::refusal::Refusal;
 pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 
 pub(super) enum About {
-    Catalogs,
+    Catalogs {
+        /// Not only functions.
+        reads_relations: bool,
+    },
     Tables,
     /// One name of each kind.
     Both {
@@ -33,8 +36,8 @@ pub(super) fn survey(query: &ast::Query, policy: &Policy, search_path: &[String]
     }
     Ok(match (survey.catalogs.first(), survey.tables.first()) {
         (Some(relation), Some(table)) => About::Both { relation: relation.clone(), table: table.clone() },
-        (Some(_), None) => About::Catalogs,
-        (None, None) if survey.system && survey.strangers == 0 => About::Catalogs,
+        (Some(_), None) => About::Catalogs { reads_relations: true },
+        (None, None) if survey.system && survey.strangers == 0 => About::Catalogs { reads_relations: false },
         (None, Some(_) | None) => About::Tables,
     })
 }
@@ -94,7 +97,8 @@ impl Survey<'_> {
             // What is not offered is refused by name, where it is not a table's question anyway.
             // One that may stand in any query says nothing of what this one is about.
             [function] => {
-                let about_session = ["current_catalog", "current_database", "current_schema", "version"].contains(&function.as_str());
+                let about_session =
+                    ["current_catalog", "current_database", "current_schema", "current_schemas", "version"].contains(&function.as_str());
                 let system = names::SYSTEM.binary_search(&function.as_str()).is_ok() && (about_session || !harmless::is_function(&names));
                 system || function.starts_with("pg_")
             }
@@ -135,7 +139,10 @@ impl ast::Visitor for Survey<'_> {
 }
 
 pub(super) fn is_catalog_relation(name: &str) -> bool {
-    names::RELATIONS.contains(&name) || name == "pg_settings" || names::NARROWED.iter().any(|(narrowed, _)| *narrowed == name)
+    names::RELATIONS.contains(&name)
+        || names::EMPTIED.contains(&name)
+        || name == "pg_settings"
+        || names::NARROWED.iter().any(|(narrowed, _)| *narrowed == name)
 }
 
 fn is_system_type(data_type: &ast::DataType) -> bool {

@@ -8,6 +8,7 @@ use super::super::harmless;
 use super::super::naming::column_name;
 use super::super::open::{check_select, plain_alias};
 use super::super::scope::{name_of, names_of};
+use super::super::session::Session;
 use super::fold::{EXPRESSIONS_ONLY, fold, literal};
 use super::survey::{SCHEMAS, is_catalog_relation};
 use super::{Facts, names};
@@ -16,6 +17,8 @@ use crate::refusal::{Refusal, sqlstate};
 
 pub(super) struct Walk<'a> {
     pub(super) facts: &'a Facts,
+    /// Not only functions.
+    pub(super) reads_relations: bool,
 }
 
 impl ast::VisitorMut for Walk<'_> {
@@ -42,7 +45,7 @@ impl ast::VisitorMut for Walk<'_> {
         for item in &mut select.projection {
             // What is put in a function's place keeps its column's name.
             if let ast::SelectItem::UnnamedExpr(expr) = item
-                && matches!(fold(expr, self.facts), Ok(Some(_)))
+                && matches!(fold(expr, self.facts, self.reads_relations), Ok(Some(_)))
             {
                 let alias = ast::Ident::with_quote('"', column_name(expr));
                 *item = ast::SelectItem::ExprWithAlias { expr: expr.clone(), alias };
@@ -56,7 +59,7 @@ impl ast::VisitorMut for Walk<'_> {
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<Refusal> {
-        flow(narrow(factor))
+        flow(narrow(factor, &self.facts.session))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
@@ -64,7 +67,7 @@ impl ast::VisitorMut for Walk<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
-        flow(fold(expr, self.facts).map(|folded| {
+        flow(fold(expr, self.facts, self.reads_relations).map(|folded| {
             if let Some(value) = folded {
                 *expr = value;
             }
@@ -198,24 +201,43 @@ fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result
 }
 
 /// A relation of which the client sees its own part becomes that part, under the same name.
-fn narrow(factor: &mut ast::TableFactor) -> Result<(), Refusal> {
-    let ast::TableFactor::Table { name, alias, args: None, .. } = factor else { return Ok(()) };
+fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusal> {
+    let (name, alias, is_function) = match factor {
+        ast::TableFactor::Table { name, alias, args: None, .. } => (name, alias, false),
+        ast::TableFactor::Table { name, alias, args: Some(ast::TableFunctionArgs { args, .. }), .. } if args.is_empty() => (name, alias, true),
+        ast::TableFactor::Function { name, alias, args, .. } if args.is_empty() => (name, alias, true),
+        _ => return Ok(()),
+    };
     let names = names_of(name)?;
     let relation = match names.as_slice() {
         [schema, relation] if schema == "pg_catalog" => relation.as_str(),
         [relation] => relation.as_str(),
         _ => return Ok(()),
     };
+    if is_function {
+        if let Some(fact) = session.named(relation) {
+            // As PostgreSQL names it: the one column of a function is called as the function is.
+            let column = alias.as_ref().map_or_else(|| ast::Ident::with_quote('"', relation), |alias| alias.name.clone());
+            *factor = derived(&format!("SELECT {fact} AS {column}"), relation, alias.clone())?;
+        }
+        return Ok(());
+    }
     let text = match names::NARROWED.iter().find(|(narrowed, _)| *narrowed == relation) {
         Some((_, text)) => (*text).to_owned(),
+        None if names::EMPTIED.contains(&relation) => format!("SELECT * FROM pg_catalog.{relation} WHERE false"),
         None if relation == "pg_settings" => settings_shown(),
         None => return Ok(()),
     };
-    let statements = parse(&text)?;
-    let [Statement::Query(query)] = statements.as_slice() else { return Err(unsupported(relation)) };
-    let alias = alias.clone().unwrap_or_else(|| plain_alias(relation));
-    *factor = ast::TableFactor::Derived { lateral: false, subquery: query.0.clone(), alias: Some(alias), sample: None };
+    *factor = derived(&text, relation, alias.clone())?;
     Ok(())
+}
+
+/// A query in a relation's place, under its name.
+fn derived(text: &str, relation: &str, alias: Option<ast::TableAlias>) -> Result<ast::TableFactor, Refusal> {
+    let statements = parse(text)?;
+    let [Statement::Query(query)] = statements.as_slice() else { return Err(unsupported(relation)) };
+    let alias = alias.unwrap_or_else(|| plain_alias(relation));
+    Ok(ast::TableFactor::Derived { lateral: false, subquery: query.0.clone(), alias: Some(alias), sample: None })
 }
 
 fn settings_shown() -> String {

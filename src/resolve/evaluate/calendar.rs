@@ -1,10 +1,10 @@
-//! Dates, timestamps and intervals as constants. Results outside the years 1 to 9999 are not evaluated.
+//! Dates, timestamps and intervals as constants. What lies outside of the years 1 to 9999, or results there, is not evaluated.
 
 use super::{NotEvaluable, Value};
 use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
-use crate::resolve::literal::{MICROS_PER_DAY, civil_from_days, date, days_from_civil, days_in_month, in_calendar};
+use crate::resolve::literal::{MICROS_PER_DAY, civil_from_days, date, days_from_civil, days_in_month, in_calendar, is_beyond};
 
 /// Longest format that is evaluated, in bytes.
 const FORMAT_MAX: usize = 60;
@@ -13,6 +13,7 @@ const EPOCH: i64 = 946_684_800;
 
 fn instant(value: &Scalar) -> Result<i64, NotEvaluable> {
     match value {
+        Scalar::Date(_) | Scalar::Timestamp(_) if is_beyond(value) => Err(NotEvaluable),
         Scalar::Date(day) => Ok(i64::from(*day) * MICROS_PER_DAY),
         Scalar::Timestamp(micros) => Ok(*micros),
         _ => Err(NotEvaluable),
@@ -83,6 +84,7 @@ pub(super) fn moved(function: Function, values: &[&Scalar], result: &Type) -> Re
     use Function as F;
     match (function, values) {
         (F::DateTrunc, [Scalar::Text(field), operand]) => Ok(Some(Scalar::Timestamp(truncated(field, instant(operand)?)?))),
+        (F::DateDifference, [a, b]) if is_beyond(a) || is_beyond(b) => Err(NotEvaluable),
         (F::DateDifference, [Scalar::Date(a), Scalar::Date(b)]) => Ok(Some(Scalar::Int(i64::from(*a) - i64::from(*b)))),
         (F::DatePlusDays | F::DateMinusDays, [Scalar::Date(day), Scalar::Int(days)]) => {
             let days = if function == F::DatePlusDays { *days } else { -*days };

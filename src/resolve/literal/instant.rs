@@ -1,69 +1,133 @@
 //! Dates and times in ISO form, with or without a zone. What else PostgreSQL reads depends on DateStyle, or is a word such as `now`.
 
-use super::{MICROS_PER_DAY, date, in_calendar};
+use super::{MICROS_PER_DAY, days_from_civil, days_in_month};
 
-/// Longest offset from UTC that PostgreSQL takes, in minutes.
-const OFFSET_MAX: i64 = 15 * 60 + 59;
+/// Longest offset from UTC that PostgreSQL takes, in whole hours.
+const OFFSET_HOURS_MAX: i64 = 15;
+/// What PostgreSQL stores of a date and of a timestamp, the end excluded: from 4714-11-24 BC on.
+const DAYS: std::ops::Range<i64> = -2_451_545..2_145_031_949;
+const MICROS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
+/// Days from 2000-01-01 of `epoch`, which is 1970-01-01.
+const EPOCH: i64 = -10_957;
 
 /// A date and a time as written.
-struct Written {
-    /// Microseconds from 2000-01-01 00:00, on the clock that it was read from.
-    local: i64,
-    /// How far that clock is ahead of UTC, in microseconds, where the text says so.
-    offset: Option<i64>,
+enum Written {
+    /// `infinity`, or before all times.
+    Infinite { negative: bool },
+    At {
+        /// Days from 2000-01-01.
+        day: i64,
+        /// Microseconds of that day: all of them for 24:00.
+        clock: i64,
+        /// How far the clock that it was read from is ahead of UTC, in microseconds, where the text says so.
+        offset: Option<i64>,
+    },
 }
 
-/// Microseconds from 2000-01-01 00:00 of a timestamp without zone; a zone in the text is left out, as PostgreSQL leaves it out.
+/// Microseconds from 2000-01-01 00:00 of a timestamp without zone; a zone in the text is left out, as PostgreSQL leaves it out. Infinity is at the end of the type.
 pub fn local(text: &str) -> Option<i64> {
-    read(text).map(|written| written.local)
+    instant(&read(text)?, |_| 0)
 }
 
-/// The same of a timestamp with zone; without one in the text, in a session of UTC. Zones do not lead out of the years 1 to 9999.
+/// The same of a timestamp with zone; without one in the text, in a session of UTC.
 pub(super) fn in_utc(text: &str) -> Option<i64> {
-    read(text).map(|written| written.local - written.offset.unwrap_or(0)).filter(|micros| in_calendar(*micros))
+    instant(&read(text)?, |offset| offset.unwrap_or(0))
 }
 
-/// The day of a date, or of a timestamp's text.
+fn instant(written: &Written, ahead: impl Fn(Option<i64>) -> i64) -> Option<i64> {
+    match *written {
+        Written::Infinite { negative } => Some(if negative { i64::MIN } else { i64::MAX }),
+        Written::At { day, clock, offset } => {
+            let micros = day.checked_mul(MICROS_PER_DAY)?.checked_add(clock)?.checked_sub(ahead(offset))?;
+            Some(micros).filter(|micros| MICROS.contains(micros))
+        }
+    }
+}
+
+/// The day of a date, or of a timestamp's text, whatever its time.
 pub(super) fn date_of(text: &str) -> Option<i32> {
-    i32::try_from(local(text)?.div_euclid(MICROS_PER_DAY)).ok()
+    match read(text)? {
+        Written::Infinite { negative } => Some(if negative { i32::MIN } else { i32::MAX }),
+        Written::At { day, clock: _, offset: _ } => i32::try_from(day).ok(),
+    }
 }
 
-/// A time of the day, as PostgreSQL prints it.
+/// A time of the day, as PostgreSQL prints it; a zone in the text is left out.
 pub(super) fn time_of(text: &str) -> Option<String> {
-    let micros = clock_of(text.trim())?;
+    let text = text.trim().to_ascii_lowercase();
+    let (micros, _) = clock_and_zone(text.strip_prefix('t').unwrap_or(&text))?;
     let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
     let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}").trim_end_matches('0').to_owned() };
     Some(format!("{:02}:{:02}:{:02}{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60))
 }
 
-/// The text says which zone it means, or is none that is read here.
+/// The text says which zone it means, or is none that is read here, or means the same in all.
 pub(super) fn names_zone(text: &str) -> bool {
-    read(text).is_none_or(|written| written.offset.is_some())
-}
-
-fn read(text: &str) -> Option<Written> {
-    let text = text.trim();
-    let Some((day, time)) = text.split_once([' ', 'T', 't']) else {
-        return Some(Written { local: i64::from(day_of(text)?) * MICROS_PER_DAY, offset: None });
-    };
-    let time = time.trim_start();
-    let zone = time.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(time.len());
-    let (clock, zone) = time.split_at(zone);
-    let offset = if zone.is_empty() { None } else { Some(offset(zone.trim_start())?) };
-    Some(Written { local: i64::from(day_of(day)?) * MICROS_PER_DAY + clock_of(clock)?, offset })
-}
-
-/// `2024-01-31` or `20240131`.
-fn day_of(text: &str) -> Option<i32> {
-    match text.len() {
-        8 if text.bytes().all(|b| b.is_ascii_digit()) => date(&format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..])),
-        _ => date(text),
+    match read(text) {
+        Some(Written::At { day: _, clock: _, offset }) => offset.is_some(),
+        Some(Written::Infinite { .. }) | None => true,
     }
 }
 
-/// `Z`, `UTC`, `+HH`, `-HHMM`, `+HH:MM`.
+fn read(text: &str) -> Option<Written> {
+    let text = text.trim().to_ascii_lowercase();
+    match text.as_str() {
+        "infinity" => return Some(Written::Infinite { negative: false }),
+        "-infinity" => return Some(Written::Infinite { negative: true }),
+        "epoch" => return Some(Written::At { day: EPOCH, clock: 0, offset: Some(0) }),
+        _ => {}
+    }
+    let (text, before_christ) = match (text.strip_suffix("bc"), text.strip_suffix("ad")) {
+        (Some(rest), _) => (rest.trim_end(), true),
+        (None, Some(rest)) => (rest.trim_end(), false),
+        (None, None) => (text.as_str(), false),
+    };
+    let (date, rest) = text.split_at(text.find(|c: char| !(c.is_ascii_digit() || c == '-')).unwrap_or(text.len()));
+    let day = day_of(date, before_christ)?;
+    let rest = rest.trim_start();
+    let (clock, offset) = match rest.strip_prefix('t').unwrap_or(rest) {
+        "" if rest.is_empty() => (0, None),
+        time if time.starts_with(|c: char| c.is_ascii_digit()) => clock_and_zone(time)?,
+        zone => (0, Some(offset(zone)?)),
+    };
+    Some(Written::At { day, clock, offset })
+}
+
+/// `2024-01-31` or `20240131`, of a year of three digits at least.
+fn day_of(text: &str, before_christ: bool) -> Option<i64> {
+    let compact = || Some((text.get(..4)?, text.get(4..6)?, text.get(6..)?));
+    let dashed = || {
+        let (year, rest) = text.split_once('-')?;
+        let (month, day) = rest.split_once('-')?;
+        Some((year, month, day))
+    };
+    let (year, month, day) = if text.len() == 8 && !text.contains('-') { compact()? } else { dashed()? };
+    if !(3..=7).contains(&year.len()) || month.len() > 2 || day.len() > 2 {
+        return None;
+    }
+    let (year, month, day) = (digits(year)?, digits(month)?, digits(day)?);
+    let year = i32::try_from(if before_christ { 1 - year } else { year }).ok().filter(|_| year > 0)?;
+    let (month, day) = (u32::try_from(month).ok()?, u32::try_from(day).ok()?);
+    if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+        return None;
+    }
+    // Years past PostgreSQL's last would overflow.
+    let days = (-4713..=5_874_897).contains(&year).then(|| i64::from(days_from_civil(year, month, day)))?;
+    DAYS.contains(&days).then_some(days)
+}
+
+fn clock_and_zone(text: &str) -> Option<(i64, Option<i64>)> {
+    let (clock, zone) = text.split_at(text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len()));
+    let offset = match zone.trim_start() {
+        "" => None,
+        zone => Some(offset(zone)?),
+    };
+    Some((clock_of(clock)?, offset))
+}
+
+/// `Z`, `UTC`, `+H`, `+HH`, `-HHMM`, `+HH:MM`, `+HH:MM:SS`.
 fn offset(text: &str) -> Option<i64> {
-    if ["z", "utc", "gmt"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
+    if ["z", "utc", "gmt", "zulu"].contains(&text) {
         return Some(0);
     }
     let (sign, text) = match (text.strip_prefix('+'), text.strip_prefix('-')) {
@@ -71,37 +135,48 @@ fn offset(text: &str) -> Option<i64> {
         (_, Some(rest)) => (-1, rest),
         (None, None) => return None,
     };
-    let (hours, minutes) = match (text.split_once(':'), text.len()) {
-        (Some((hours, minutes)), _) if minutes.len() == 2 => (hours, minutes),
-        (None, 1 | 2) => (text, "0"),
-        (None, 4) if text.is_ascii() => text.split_at(2),
+    let parts: Vec<&str> = match text.len() {
+        3 | 4 if !text.contains(':') => vec![text.get(..text.len() - 2)?, text.get(text.len() - 2..)?],
+        _ => text.split(':').collect(),
+    };
+    let (hours, minutes, seconds) = match parts.as_slice() {
+        [hours] => (two(hours)?, 0, 0),
+        [hours, minutes] => (two(hours)?, two(minutes)?, 0),
+        [hours, minutes, seconds] => (two(hours)?, two(minutes)?, two(seconds)?),
         _ => return None,
     };
-    let digits = |part: &str| if part.bytes().all(|b| b.is_ascii_digit()) { part.parse::<i64>().ok() } else { None };
-    let (hours, minutes) = (digits(hours)?, digits(minutes)?);
-    let all = hours * 60 + minutes;
-    if minutes > 59 || all > OFFSET_MAX { None } else { Some(sign * all * 60_000_000) }
+    let is_within = hours <= OFFSET_HOURS_MAX && minutes < 60 && seconds < 60;
+    is_within.then_some(sign * ((hours * 60 + minutes) * 60 + seconds) * 1_000_000)
 }
 
-/// `HH:MM[:SS[.fraction]]` in microseconds; digits past the sixth are rounded.
+/// `HH:MM[:SS[.fraction]]` in microseconds, up to 24:00.
 fn clock_of(text: &str) -> Option<i64> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let part = |p: &str| if p.len() == 2 && p.bytes().all(|b| b.is_ascii_digit()) { p.parse::<i64>().ok() } else { None };
-    let parts: Vec<i64> = clock.split(':').map(part).collect::<Option<_>>()?;
-    let (hours, minutes, seconds) = match parts.as_slice() {
-        [h, m] if fraction.is_empty() => (*h, *m, 0),
-        [h, m, s] => (*h, *m, *s),
+    let (hours, minutes, seconds) = match clock.split(':').collect::<Vec<_>>().as_slice() {
+        [h, m] if !text.contains('.') => (two(h)?, two(m)?, 0),
+        [h, m, s] => (two(h)?, two(m)?, two(s)?),
         _ => return None,
     };
-    if hours > 23 || minutes > 59 || seconds > 59 || fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+    let micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros_of(fraction)?;
+    (hours <= 24 && minutes < 60 && seconds <= 60 && micros <= MICROS_PER_DAY).then_some(micros)
+}
+
+/// Digits behind the point in microseconds, through a float8 as PostgreSQL rounds them.
+fn micros_of(fraction: &str) -> Option<i64> {
+    if fraction.len() > 18 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let nanos: i64 = format!("{fraction:0<9}").parse().ok()?;
-    // A half is rounded by its float, up or down: not followed here.
-    if nanos % 1000 == 500 {
-        return None;
-    }
-    Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + (nanos + 500) / 1000)
+    let share: f64 = format!("0.{fraction}0").parse().ok()?;
+    Some((share * 1e6).round_ties_even() as i64)
+}
+
+/// A number of one or two digits.
+fn two(text: &str) -> Option<i64> {
+    if text.len() <= 2 { digits(text) } else { None }
+}
+
+fn digits(text: &str) -> Option<i64> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -113,31 +188,44 @@ mod tests {
         let hour = 3_600_000_000;
         for (text, wanted, in_zone) in [
             ("2000-01-01", 0, 0),
+            ("2000-01-01 +00", 0, 0),
+            ("2000-01-01 -05", 0, 5 * hour),
+            ("2000-01-01Z", 0, 0),
             ("2000-01-01T01:00:00Z", hour, hour),
             ("2000-01-01 01:00+02", hour, -hour),
-            ("20000101T010000", -1, -1),
+            ("2000-01-01 1:0:60", hour + 60_000_000, hour + 60_000_000),
             ("20000101 01:00:00", hour, hour),
             ("2000-01-01t01:00:00.5-0130", hour + 500_000, 2 * hour + 1_800_500_000),
             ("2000-01-01 01:00:00.000000700 UTC", hour + 1, hour + 1),
             ("2000-01-01 01:00:00 +05:30", hour, hour - 19_800_000_000),
+            ("1999-12-31 24:00", 0, 0),
+            ("epoch", EPOCH * MICROS_PER_DAY, EPOCH * MICROS_PER_DAY),
+            ("infinity", i64::MAX, i64::MAX),
+            ("-Infinity", i64::MIN, i64::MIN),
+            ("0001-12-31 24:00:00 BC", -730_119 * MICROS_PER_DAY, -730_119 * MICROS_PER_DAY),
         ] {
-            let known = |micros: i64| if micros < 0 && wanted < 0 { None } else { Some(micros) };
-            assert_eq!((local(text), in_utc(text)), (known(wanted), known(in_zone)), "{text}");
+            assert_eq!((local(text), in_utc(text)), (Some(wanted), Some(in_zone)), "{text}");
         }
         for text in [
             "",
             "now",
             "2000-01-01 25:00",
-            "2000-01-01 1:00",
+            "2000-01-01 24:01",
             "2000-01-01 01:00 +16:00",
             "01/02/2000",
             "2000-01-01 01:00 PST",
             "2000-1-1T",
-            "2000-01-01Z",
+            "1995-01-01-05",
+            "0000-01-01",
+            "294277-01-01",
+            "4714-11-23 BC",
+            "+infinity",
         ] {
             assert_eq!(local(text), None, "{text}");
         }
-        assert_eq!((in_utc("0001-01-01 00:00+15"), in_utc("9999-12-31 23:00-02"), in_utc("9999-12-31 23:00+02").is_some()), (None, None, true));
-        assert!(names_zone("2000-01-01 00:00Z") && !names_zone("2000-01-01 00:00") && names_zone("tomorrow"));
+        assert_eq!((date_of("1999-12-31 24:00"), date_of("294277-01-01").is_some(), date_of("infinity")), (Some(-1), true, Some(i32::MAX)));
+        let [day, minute] = ["24:00", "23:59:59.9999999"].map(|text| time_of(text).unwrap());
+        assert_eq!((day.as_str(), minute.as_str(), time_of("4:5:6.70+02").as_deref()), ("24:00:00", "24:00:00", Some("04:05:06.7")));
+        assert!(names_zone("2000-01-01 00:00Z") && !names_zone("2000-01-01 00:00") && names_zone("tomorrow") && names_zone("infinity"));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use self::known::{KNOWN, Kind, Known};
 use crate::parse::Scope;
-use crate::policy::{WISHES, Wishes, unknown_wish};
+use crate::policy::{WISHES, Wishes, schemas, unknown_wish};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Settings with a dot in their name that a session may hold, and bytes in one value: both bound a session's memory.
@@ -114,6 +114,11 @@ impl Settings {
         KNOWN.iter().filter(|known| known.reported).map(|known| (known.name, self.value(known.name).to_owned())).collect()
     }
 
+    /// Whether `pg_settings` has it, of this spelling.
+    pub(super) fn lists(&self, name: &str) -> bool {
+        KNOWN.iter().any(|known| known.name == name)
+    }
+
     pub(super) fn snapshot(&self) -> Values {
         self.current.clone()
     }
@@ -194,8 +199,7 @@ impl Settings {
 
     /// Schemas of unqualified names, with `$user` filled in.
     pub(super) fn search_path(&self, role: &str) -> Vec<String> {
-        let path = value::identifiers(self.value("search_path")).unwrap_or_default();
-        path.into_iter().filter(|schema| !schema.is_empty()).map(|schema| if schema == "$user" { role.to_owned() } else { schema }).collect()
+        schemas(self.value("search_path"), role)
     }
 
     /// The settings that reach an answer's printed values.

@@ -1,18 +1,15 @@
 //! Values of settings, checked and spelled as PostgreSQL would show them.
 
 use super::known::{Kind, Known};
-use crate::policy::Wishes;
-use crate::postgres::identifier;
+use crate::policy::{Wishes, path_names, path_of};
 use crate::refusal::{Refusal, sqlstate};
-
-/// Bytes that PostgreSQL keeps of a name.
-const NAME_BYTES_MAX: usize = 63;
 
 /// The value that SHOW prints after `SET name = values`; `current` is what it prints before.
 pub(super) fn normalize(known: &Known, values: &[String], current: &str) -> Result<String, Refusal> {
     let Known { name, kind, .. } = known;
     match kind {
-        Kind::SearchPath => return Ok(search_path(values)),
+        // Each value is the name of one schema, which is not taken apart.
+        Kind::SearchPath => return Ok(path_of(values)),
         Kind::DateStyle => return date_style(&values.join(","), current).ok_or_else(|| invalid(name, &values.join(", "))),
         _ => {}
     }
@@ -154,15 +151,10 @@ fn wish(name: &str, value: &str) -> Result<String, Refusal> {
     Ok(wishes.show(name))
 }
 
-/// Each value is the name of one schema, which is not taken apart.
-fn search_path(values: &[String]) -> String {
-    values.iter().map(|schema| quote(schema)).collect::<Vec<_>>().join(", ")
-}
-
 /// The values of a setting whose text came whole: that of search_path is a list of names.
 pub(super) fn of_text(known: &Known, text: &str) -> Result<Vec<String>, Refusal> {
     match known.kind {
-        Kind::SearchPath => identifiers(text).ok_or_else(|| invalid(known.name, text).detail("List syntax is invalid.")),
+        Kind::SearchPath => path_names(text).ok_or_else(|| invalid(known.name, text).detail("List syntax is invalid.")),
         Kind::Preset
         | Kind::Encoding
         | Kind::Bool
@@ -174,53 +166,5 @@ pub(super) fn of_text(known: &Known, text: &str) -> Result<Vec<String>, Refusal>
         | Kind::Name
         | Kind::Text
         | Kind::Wish => Ok(vec![text.to_owned()]),
-    }
-}
-
-fn quote(name: &str) -> String {
-    let mut letters = name.chars();
-    let plain = letters.next().is_some_and(|c| c.is_ascii_lowercase() || c == '_')
-        && letters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$');
-    if plain { name.to_owned() } else { identifier(name) }
-}
-
-/// A comma separated list of identifiers, quoted or folded to lower case; `None` where it is none.
-pub(super) fn identifiers(list: &str) -> Option<Vec<String>> {
-    let blank = |c: char| c.is_ascii_whitespace();
-    let mut found = Vec::new();
-    let mut rest = list.trim_start_matches(blank);
-    while !rest.is_empty() || !found.is_empty() {
-        let (name, after) = if let Some(quoted) = rest.strip_prefix('"') {
-            unquoted(quoted)?
-        } else {
-            let (name, after) = rest.split_at(rest.find(|c| c == ',' || blank(c)).unwrap_or(rest.len()));
-            (name.to_ascii_lowercase(), after)
-        };
-        if name.is_empty() && !rest.starts_with('"') {
-            return None;
-        }
-        found.push(name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned());
-        let after = after.trim_start_matches(blank);
-        match after.strip_prefix(',') {
-            Some(more) => rest = more.trim_start_matches(blank),
-            None => return after.is_empty().then_some(found),
-        }
-    }
-    Some(found)
-}
-
-/// The name up to its closing quote, and what follows.
-fn unquoted(text: &str) -> Option<(String, &str)> {
-    let (mut name, mut rest) = (String::new(), text);
-    loop {
-        let (part, after) = rest.split_once('"')?;
-        name.push_str(part);
-        match after.strip_prefix('"') {
-            Some(more) => {
-                name.push('"');
-                rest = more;
-            }
-            None => return Some((name, after)),
-        }
     }
 }

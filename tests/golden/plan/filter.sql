@@ -4,4 +4,6 @@ SELECT sum(tenure_years) FILTER (WHERE tenure_years > 2) FROM nls.interviews;
 SELECT count(*) FILTER (WHERE south>=-1) FROM nls.interviews WHERE tenure_years<>-1;
 SELECT count(*) FROM nls.women WHERE race = 'wh' -- and so on
   'ite' AND 'tr'::bool;
-SELECT count(*) FROM nls.women WHERE make_date(birth_year::int, 1, 31) + interval '1-2' YEAR TO MONTH < timestamp '1945-03-01'
+SELECT count(*) FROM nls.women WHERE make_date(birth_year::int, 1, 31) + interval '1-2' YEAR TO MONTH < timestamp '1945-03-01';
+SELECT count(*) FROM nls.women WHERE make_date(birth_year::int, 1, 31) < 'infinity' AND make_date(birth_year::int, 1, 31) > '0044-03-15 BC'::date;
+SELECT count(*) FROM nls.women WHERE make_date(birth_year::int, 1, 31) >= ('1945-01-01 +00'::date)

@@ -44,4 +44,5 @@ SELECT count(*) FROM nls.women WHERE race ~ '[a-z0-9-_]';
 SELECT count(*) FROM nls.women WHERE race SIMILAR TO '(?:white)';
 SELECT count(*) FROM nls.women WHERE CASE WHEN woman_id = 42 THEN race SIMILAR TO '[]_-A]' ELSE false END;
 SELECT count(*) FROM nls.women WHERE birth_year > '1e39'::real;
+SELECT count(*) FROM nls.women WHERE birth_year::float8 + 'NaN' > 0;
 SELECT count(a) FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT a + a AS a FROM (SELECT hourly_wage AS a FROM nls.interviews) AS t0) AS t1) AS t2) AS t3) AS t4) AS t5) AS t6) AS t7) AS t8) AS t9) AS t10) AS t11) AS t12) AS t13) AS t14) AS t15) AS t

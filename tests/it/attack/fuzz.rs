@@ -127,7 +127,14 @@ fn tried(sql: &str, policy: &Policy) {
     let Ok(statements) = parse(sql) else { return };
     for statement in &statements {
         let (Statement::Query(query) | Statement::Explain(query, _)) = statement else { continue };
-        let constants = Constants { now: 848_880_000_000_000, role: "analyst".to_owned(), is_utc: true, signs_each: true, prints_plainly: true };
+        let constants = Constants {
+            now: 848_880_000_000_000,
+            role: "analyst".to_owned(),
+            is_utc: true,
+            signs_each: true,
+            prints_plainly: true,
+            session: Default::default(),
+        };
         let path = ["nls".to_owned(), "public".to_owned()];
         let _ = pgveil::engine::plan(query, policy, &path, &constants, &terms(policy));
     }

@@ -104,7 +104,14 @@ async fn nothing_is_planned_anew_at_each_level() {
     let planned = |sql: &str| -> Result<(), Refusal> {
         let statements = parse(sql)?;
         let [Statement::Query(query)] = statements.as_slice() else { panic!("{sql}") };
-        let constants = Constants { now: 848_880_000_000_000, role: "analyst".to_owned(), is_utc: true, signs_each: true, prints_plainly: true };
+        let constants = Constants {
+            now: 848_880_000_000_000,
+            role: "analyst".to_owned(),
+            is_utc: true,
+            signs_each: true,
+            prints_plainly: true,
+            session: Default::default(),
+        };
         pgveil::engine::plan(query, policy, &["nls".to_owned()], &constants, &terms(policy)).map(drop).map_err(|error| error.report())
     };
     let public = |link: &str, count| {

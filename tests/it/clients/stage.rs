@@ -69,6 +69,8 @@ impl Stage {
     /// Without noise, so that answers can be compared; `analyst` has much to spend, the `poor` roles next to nothing.
     async fn start() -> Self {
         let veil = Veil::demo(edit, Veil::silent()).await;
+        // What pgveil's sessions start with, so that names are printed alike.
+        veil.client.batch_execute("ALTER DATABASE nls SET search_path = \"$user\", public, nls").await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let veiled = listener.local_addr().unwrap();
         let (tls, certificate) = tls::configuration();

@@ -146,7 +146,14 @@ impl World {
         let fixed = Fixed::round_down;
         let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
         let terms = Terms { epsilon, delta: 1e-7, accounts: vec![Standing { cap, spent: Loss::ZERO }], wishes };
-        let constants = Constants { now: 847_000_000_000_000, is_utc, signs_each: true, prints_plainly: true, role: "ann".to_owned() };
+        let constants = Constants {
+            now: 847_000_000_000_000,
+            is_utc,
+            signs_each: true,
+            prints_plainly: true,
+            session: Default::default(),
+            role: "ann".to_owned(),
+        };
         plan(query, &self.policy, &["w".to_owned()], &constants, &terms).map_err(|e| format!("{e:?}"))
     }
 

@@ -73,8 +73,11 @@ fn rows(sql: &str, asker: &Asker, arguments: &[Argument], formats: &[Format]) ->
             Some(Format::Text) | None => Bytes::from(value.to_string()),
         })
     };
+    if sql.contains("pg_backend_pid") {
+        return vec![vec![number(asker.process, 0)]];
+    }
     if sql.contains("asker") {
-        let Asker { role, wishes, settings, search_path, share: _ } = asker;
+        let Asker { role, wishes, settings, search_path, process: _, share: _ } = asker;
         return vec![text(format!("{role} {:?} {search_path:?} {settings:?}", wishes.epsilon))];
     }
     if let Some(values) = sql.strip_prefix("VALUES (CAST((") {
@@ -114,6 +117,10 @@ impl Service for Double {
 
     fn server_version(&self) -> String {
         "15.18".to_owned()
+    }
+
+    fn search_path(&self, _: &str) -> String {
+        "\"$user\", public".to_owned()
     }
 
     fn wishes(&self, _: &str) -> Wishes {
