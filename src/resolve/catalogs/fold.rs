@@ -11,7 +11,7 @@ use super::{Facts, names};
 use crate::refusal::Refusal;
 
 /// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing is put in their place, they are refused.
-pub(super) const EXPRESSIONS_ONLY: [&str; 4] = ["current_setting", "pg_database_size", "pg_tablespace_size", "set_config"];
+pub(super) const EXPRESSIONS_ONLY: [&str; 5] = ["current_setting", "pg_database_size", "pg_get_userbyid", "pg_tablespace_size", "set_config"];
 
 /// What stands for the expression; `None` where it stays.
 ///
@@ -31,10 +31,21 @@ pub(super) fn fold(expr: &ast::Expr, facts: &Facts) -> Result<Option<ast::Expr>,
         ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
         ("current_setting" | "set_config", _) => return Err(Refusal::denied(format!("{name} is called with other arguments here"))),
+        ("pg_get_userbyid", [oid]) => Some(role_name(oid)?),
         // They grow with what others write on that server.
         ("pg_database_size" | "pg_tablespace_size", _) => Some(cast_null(ast::DataType::BigInt(None))),
         _ => None,
     })
+}
+
+/// The name of a role that the client sees; NULL for any other.
+fn role_name(oid: &ast::Expr) -> Result<ast::Expr, Refusal> {
+    let roles = names::ROLES;
+    let found = format!(
+        "(SELECT pgveil_name FROM (SELECT oid AS pgveil_oid, rolname AS pgveil_name FROM ({roles}) AS pgveil_roles) AS pgveil_seen WHERE pgveil_oid = {oid})"
+    );
+    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&found);
+    parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| Refusal::denied("pg_get_userbyid takes a plain value here"))
 }
 
 fn cast_null(data_type: ast::DataType) -> ast::Expr {
@@ -82,6 +93,9 @@ fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Fac
     if names::VERSIONS.contains(&name.as_str()) {
         let number = version_number(&facts.server_version).to_string();
         return Ok(Some(text(Some(if name == "server_version" { &facts.server_version } else { &number }))));
+    }
+    if let Some((_, value)) = facts.wishes.iter().find(|(wish, _)| *wish == name) {
+        return Ok(Some(text(Some(value))));
     }
     if names::SETTINGS.binary_search(&name.as_str()).is_ok() {
         return Ok(None);

@@ -79,27 +79,21 @@ pub(super) const RELATIONS: &[&str] = &[
 ];
 
 /// Relations of pg_catalog of which a client sees its own part, and the part; `pg_settings` is one more, by [`SETTINGS`].
-/// Of roles: its own, PostgreSQL's, and the owner of the tables.
+/// Of roles: its own and PostgreSQL's. The owner of the tables is here that of the shadow, and goes by the name that PostgreSQL has for any.
 pub(super) const NARROWED: &[(&str, &str)] = &[
     (
         "pg_auth_members",
         "SELECT * FROM pg_catalog.pg_auth_members WHERE pg_catalog.pg_get_userbyid(roleid) ~ '^pg_' AND (pg_catalog.pg_get_userbyid(member) ~ '^pg_' OR pg_catalog.pg_get_userbyid(member) = current_user)",
     ),
     ("pg_cursors", "SELECT * FROM pg_catalog.pg_cursors WHERE false"),
-    (
-        "pg_database",
-        "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() OR datname IN ('postgres', 'template0', 'template1')",
-    ),
+    ("pg_database", "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"),
     ("pg_db_role_setting", "SELECT * FROM pg_catalog.pg_db_role_setting WHERE false"),
     ("pg_group", "SELECT * FROM pg_catalog.pg_group WHERE groname ~ '^pg_'"),
     ("pg_locks", "SELECT * FROM pg_catalog.pg_locks WHERE false"),
     ("pg_prepared_statements", "SELECT * FROM pg_catalog.pg_prepared_statements WHERE false"),
     ("pg_prepared_xacts", "SELECT * FROM pg_catalog.pg_prepared_xacts WHERE false"),
     ("pg_replication_slots", "SELECT * FROM pg_catalog.pg_replication_slots WHERE false"),
-    (
-        "pg_roles",
-        "SELECT * FROM pg_catalog.pg_roles WHERE rolname = current_user OR rolname ~ '^pg_' OR oid = 10 OR oid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
-    ),
+    ("pg_roles", ROLES),
     ("pg_stat_activity", "SELECT * FROM pg_catalog.pg_stat_activity WHERE false"),
     ("pg_stat_database", "SELECT * FROM pg_catalog.pg_stat_database WHERE false"),
     ("pg_stat_gssapi", "SELECT * FROM pg_catalog.pg_stat_gssapi WHERE false"),
@@ -107,10 +101,16 @@ pub(super) const NARROWED: &[(&str, &str)] = &[
     ("pg_stat_ssl", "SELECT * FROM pg_catalog.pg_stat_ssl WHERE false"),
     (
         "pg_user",
-        "SELECT * FROM pg_catalog.pg_user WHERE usename = current_user OR usesysid = 10 OR usesysid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
+        "SELECT CASE WHEN usename = current_user THEN usename ELSE 'pg_database_owner' END AS usename, usesysid, usecreatedb, usesuper, userepl, usebypassrls, passwd, valuntil, useconfig \
+         FROM pg_catalog.pg_user WHERE usename = current_user OR usesysid = 10 OR usesysid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
     ),
     ("pg_user_mappings", "SELECT * FROM pg_catalog.pg_user_mappings WHERE false"),
 ];
+
+/// The roles that a client sees.
+pub(super) const ROLES: &str = "SELECT CASE WHEN rolname = current_user OR rolname ~ '^pg_' THEN rolname ELSE 'pg_database_owner' END AS rolname, rolsuper, rolinherit, \
+     rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolconnlimit, rolpassword, rolvaliduntil, rolbypassrls, rolconfig, oid FROM pg_catalog.pg_roles \
+     WHERE rolname = current_user OR rolname ~ '^pg_' OR oid = 10 OR oid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
 /// Settings that say how values are read and printed, and what the server can do; none that tells of files, hosts, memory or other sessions.
 pub(super) const SETTINGS: &[&str] = &[
