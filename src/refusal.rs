@@ -19,6 +19,16 @@ pub mod sqlstate {
     pub const INTERNAL_ERROR: &str = "XX000";
 }
 
+/// Where a part of the statement begins in the client's text. What differs in nothing else is the same.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TextPosition(pub Option<u32>);
+
+impl PartialEq for TextPosition {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 /// One refusal in PostgreSQL's style: lowercase message without a full stop; detail and hint are sentences.
 ///
 /// The text may depend on the SQL, the policy, the ledger and released values; never on a private row.
@@ -61,5 +71,10 @@ impl Refusal {
     pub fn at(mut self, position: Option<u32>) -> Self {
         self.position = position;
         self
+    }
+
+    /// At this place unless a part of it was named before: what is innermost tells its place first.
+    pub fn within(self, position: impl FnOnce() -> Option<u32>) -> Self {
+        if self.position.is_some() { self } else { self.at(position()) }
     }
 }

@@ -26,7 +26,7 @@ impl Bounds<'_> {
     /// # Errors
     /// 0A000 where no range is known, or nothing sound answers the aggregate.
     pub fn aggregate(&self, aggregate: &Aggregate) -> Result<BoundedAggregate, Refusal> {
-        let Aggregate { operation, filter, data_type } = aggregate;
+        let Aggregate { operation, filter, data_type, place: _ } = aggregate;
         let ranges = &self.ranges;
         let mut filter = filter.clone();
         let mut narrow = |condition: Expr| filter = Expr::and(filter.take().into_iter().chain([condition]).collect());
@@ -137,7 +137,7 @@ impl Bounds<'_> {
 
 /// A statistic of pairs; the filter leaves complete ones.
 fn paired(y: &Expr, x: &Expr, kind: Paired, ranges: &Ranges<'_>) -> Result<BoundedOperation, Refusal> {
-    let range = |e: &Expr| finite(e, ranges, "a statistic of pairs");
+    let range = |e: &Expr| finite(e, ranges, "CORR, COVAR or REGR");
     let joint = |kind: Joint| Ok(BoundedOperation::Joint { y: y.clone(), y_range: range(y)?, x: x.clone(), x_range: range(x)?, kind });
     let average = |e: &Expr| Ok(BoundedOperation::Average { argument: e.clone(), range: range(e)?, nullable: false });
     let squares = |e: &Expr| Ok(BoundedOperation::Dispersion { argument: e.clone(), range: range(e)?, nullable: false, kind: Dispersion::Squares });

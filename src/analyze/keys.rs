@@ -437,15 +437,23 @@ fn constant_branches(expr: &Expr) -> Option<Vec<Option<Scalar>>> {
 }
 
 fn between(bounds: &Bounds, data_type: &Type) -> Option<Vec<Scalar>> {
-    let count = |lo: i64, hi: i64| usize::try_from(hi - lo).is_ok_and(|n| n < VALUES_MAX);
-    match (data_type, &bounds.lower, &bounds.upper) {
-        (Type::Int2 | Type::Int4 | Type::Int8, Scalar::Int(lo), Scalar::Int(hi)) if hi.checked_sub(*lo).is_some() && count(*lo, *hi) => {
-            Some((*lo..=*hi).map(Scalar::Int).collect())
-        }
-        (Type::Date, Scalar::Date(lo), Scalar::Date(hi)) if count(i64::from(*lo), i64::from(*hi)) => Some((*lo..=*hi).map(Scalar::Date).collect()),
-        // A timestamp's days stand for it: only fields of a day or longer are evaluated, and a bare timestamp is not a listed key.
+    values_between(bounds, data_type)?;
+    match (&bounds.lower, &bounds.upper) {
+        (Scalar::Int(lo), Scalar::Int(hi)) => Some((*lo..=*hi).map(Scalar::Int).collect()),
+        (Scalar::Date(lo), Scalar::Date(hi)) => Some((*lo..=*hi).map(Scalar::Date).collect()),
         _ => None,
     }
+}
+
+/// How many values of this type lie within the bounds, where so few do that a key of them is listed.
+pub fn values_between(bounds: &Bounds, data_type: &Type) -> Option<usize> {
+    let (lo, hi) = match (data_type, &bounds.lower, &bounds.upper) {
+        (Type::Int2 | Type::Int4 | Type::Int8, Scalar::Int(lo), Scalar::Int(hi)) => (*lo, *hi),
+        (Type::Date, Scalar::Date(lo), Scalar::Date(hi)) => (i64::from(*lo), i64::from(*hi)),
+        // A timestamp's days stand for it: only fields of a day or longer are evaluated, and a bare timestamp is not a listed key.
+        _ => return None,
+    };
+    usize::try_from(hi.checked_sub(lo)?.checked_add(1)?).ok().filter(|count| (1..=VALUES_MAX).contains(count))
 }
 
 /// The keys of every grouping set: without any, one set of all keys.

@@ -10,7 +10,7 @@ use super::rows::{always_true, computed_columns, holds_unique_key};
 use super::step::{check_aggregate, check_key, check_shown, range};
 use crate::catalog::{Equality, Type};
 use crate::policy::{Policy, Protection, Table, Unit};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::Function;
 use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan, TableId, Window};
 
@@ -122,7 +122,7 @@ impl Labels<'_> {
                 Ranked::PercentRank | Ranked::Share => Interval::new(0.0, 1.0),
                 Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => ranges.of(value),
                 Ranked::Aggregate(aggregate) => {
-                    check_aggregate(aggregate, &computed, self.policy, self.columns)?;
+                    check_aggregate(aggregate, &computed, self.policy, self.columns).map_err(|refusal| refusal.within(|| aggregate.place.0))?;
                     let within = range(aggregate, rows, &ranges);
                     // A frame may hold nobody.
                     let counts = aggregate.operation == Operation::CountRows && window.frame.is_some();
@@ -149,7 +149,10 @@ impl Labels<'_> {
             };
             if lineages.first().is_some_and(|first| first.data_type != lineage.data_type) {
                 let unit = &self.policy.privacy.unit;
-                return Err(Refusal::unsupported(format!("UNION of rows whose {unit} is told by columns of unlike types")));
+                return Err(Refusal::new(
+                    sqlstate::FEATURE_NOT_SUPPORTED,
+                    format!("the branches of this UNION identify the {unit} by columns of different types"),
+                ));
             }
             for id in &ids {
                 let computed = computed_columns(&arm);

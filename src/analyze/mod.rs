@@ -21,7 +21,7 @@ mod tuples;
 
 pub use beside::Beside;
 pub use effort::Effort;
-pub use keys::{KeyRule, grouped};
+pub use keys::{KeyRule, grouped, values_between};
 pub use label::{Label, Lineage, only_scan, unit_of};
 pub use tuples::{Axis, Tuples, axes};
 
@@ -298,7 +298,7 @@ fn analyze_release(
     let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions, effort };
     let mut keys = Vec::new();
     for key in &release.keys {
-        let rule = ruled.rule(&key.expr)?;
+        let rule = ruled.rule(&key.expr).map_err(|refusal| refusal.within(|| key.place.0))?;
         keys.push((key.expr.clone(), rule));
     }
     let grouped = keys::grouped(&release.sets, keys.len());
@@ -317,7 +317,7 @@ fn analyze_release(
         let ranges = Ranges { policy, columns, computed: &computed, opaque: &opaque, conditions, excluded: Vec::new() };
         let nullable = Nullability { columns, computed: &computed, null_extended: &null_extended };
         let bounds = bound::Bounds { ranges, nullability: nullable, lineage: &lineage, ruled: &ruled, keys: &keys };
-        aggregates.push(bounds.aggregate(aggregate)?);
+        aggregates.push(bounds.aggregate(aggregate).map_err(|refusal| refusal.within(|| aggregate.place.0))?);
     }
     let tables = scanned_tables(&input);
     let is_keyed = only_scan(&input).is_some_and(|s| unit_of(&policy.tables[s.table.0]).is_some_and(|u| u.is_primary_key && u.path.is_empty()));

@@ -1,19 +1,21 @@
 //! Statements about the catalogs: free, and answered by the shadow alone. They leave the road before it is resolved.
 
-use super::{Answer, Argument, Asker, Description, Engine, Format, Weighed, shadow_error};
+use super::{Answer, Argument, Asker, Description, Engine, Format, Weighed, described, shadow_error};
 use crate::error::Error;
 use crate::parse::{Query, with_room};
+use crate::policy::WISHES;
 use crate::resolve::catalogs::{Facts, catalogs};
 
 impl Engine {
     /// What the shadow is asked, where the statement is about the catalogs.
     pub(super) fn catalogs(&self, asker: &Asker, query: &Query) -> Result<Option<Query>, Error> {
-        let facts = Facts { server_version: self.server_version.clone(), session: self.session(asker) };
+        let wishes = WISHES.iter().map(|wish| (wish.name, asker.wishes.in_force(wish.name, &self.policy))).collect();
+        let facts = Facts { server_version: self.server_version.clone(), session: self.session(asker), wishes };
         with_room(|| catalogs(query, &self.policy, &asker.search_path, &facts)).map_err(Error::Resolve)
     }
 
     pub(super) async fn describe_catalogs(&self, asker: &Asker, statement: &Query, parameters: &[u32]) -> Result<Description, Error> {
-        self.shadow.describe_catalogs(asker, &statement.to_sql(), parameters).await.map_err(shadow_error)
+        self.shadow.describe_catalogs(asker, &statement.to_sql(), parameters).await.map_err(|e| described(statement, e))
     }
 
     pub(super) async fn answer_catalogs(

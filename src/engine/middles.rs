@@ -115,7 +115,7 @@ impl Engine {
             let found = self.shadow.describe(asker, &shape, &[]).await.map_err(shadow_error)?;
             if !found.columns.iter().map(|c| c.type_oid).eq(middle.columns.iter().map(oid_of)) {
                 return Err(Error::Rewrite(
-                    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "the types of a subquery's columns are not followed here")
+                    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot determine the types of a subquery's columns")
                         .detail("Nothing was charged.")
                         .hint("Cast the columns of the subquery explicitly."),
                 ));
@@ -128,7 +128,7 @@ impl Engine {
             return Ok(());
         }
         Err(Error::Rewrite(
-            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "the types of this query's columns are not followed here")
+            Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "cannot determine the types of this query's columns")
                 .detail("The private answer would have other column types than PostgreSQL gives. Nothing was charged.")
                 .hint("Cast the arguments of the aggregates explicitly."),
         ))

@@ -465,6 +465,10 @@ impl Service for Engine {
         wishes.within(&self.policy)
     }
 
+    fn in_force(&self, wishes: &Wishes, name: &str) -> String {
+        wishes.in_force(name, &self.policy)
+    }
+
     fn places(&self) -> Places {
         let limits = &self.policy.limits;
         Places { total: limits.connections, per_role: limits.connections_per_role, per_address: limits.connections_per_address }

@@ -50,6 +50,10 @@ pub trait Service: Send + Sync + 'static {
     fn wishes(&self, role: &str) -> Wishes;
     /// Whether sessions of a role need a certificate beside the password.
     fn certificate(&self, role: &str) -> Certificate;
+    /// What queries run with under these wishes, for SHOW.
+    fn in_force(&self, wishes: &Wishes, name: &str) -> String {
+        wishes.show(name)
+    }
     /// 22023 for a wish past the policy's ceiling.
     fn admits(&self, wishes: &Wishes) -> Result<(), Refusal>;
     fn places(&self) -> Places;

@@ -1,6 +1,7 @@
 //! The rows of pgveil's own views for one role: facts of the policy, the session and the role's own account. No owner's balance, no other role's anything.
 
 use super::{Engine, internal};
+use crate::analyze::values_between;
 use crate::catalog::Type;
 use crate::error::Error;
 use crate::finish::ViewRows;
@@ -114,6 +115,8 @@ fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
             _ => sql::scalar_text(value),
         };
         let domain = domain.as_ref().map(|values| values.iter().map(text).collect::<Vec<_>>());
+        let within = bounds.as_ref().and_then(|bounds| values_between(bounds, data_type)).filter(|_| !is_public);
+        let values_known = domain.as_ref().map(Vec::len).or(within);
         vec![
             Some(table.schema.clone()),
             Some(table.name.clone()),
@@ -123,10 +126,10 @@ fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
             Some((!not_null).to_string()),
             bounds.as_ref().map(|b| sql::scalar_text(&b.lower)),
             bounds.as_ref().map(|b| sql::scalar_text(&b.upper)),
-            domain.as_ref().map(|values| values.len().to_string()),
+            values_known.map(|count| count.to_string()),
             domain.as_ref().and_then(|values| serde_json::to_string(values).ok()),
             Some(is_summed(data_type, is_public || bounds.is_some() || domain.is_some()).to_string()),
-            grouped(data_type, is_public, domain.is_some(), *deterministic_collation).map(str::to_owned),
+            grouped(data_type, is_public, values_known.is_some(), *deterministic_collation).map(str::to_owned),
         ]
     })
 }
@@ -163,11 +166,7 @@ fn settings(wishes: &Wishes, policy: &Policy) -> Vec<Row> {
             "pgveil.max_rows_per_unit" => Some(policy.rows_per_unit_max().to_string()),
             _ => None,
         };
-        let shown = match (wish.name, wishes.show(wish.name)) {
-            ("pgveil.epsilon", unset) if unset.is_empty() => policy.privacy.epsilon_default.to_string(),
-            (_, shown) => shown,
-        };
-        vec![Some(wish.name.to_owned()), Some(shown), most, Some(wish.description.to_owned())]
+        vec![Some(wish.name.to_owned()), Some(wishes.in_force(wish.name, policy)), most, Some(wish.description.to_owned())]
     };
     WISHES.iter().map(row).collect()
 }

@@ -23,7 +23,7 @@ impl Query {
     pub fn bind(&self, values: &[Bound]) -> Result<Self, Refusal> {
         let mut query = self.0.clone();
         match ast::VisitMut::visit(&mut *query, &mut Binder { values }) {
-            ControlFlow::Continue(()) => super::with_room(|| Self::new(query)),
+            ControlFlow::Continue(()) => super::with_room(|| Self::new(query)).map(|bound| bound.written_as(self)),
             ControlFlow::Break(name) => Err(Refusal::new("42P02", format!("there is no parameter {name}"))),
         }
     }

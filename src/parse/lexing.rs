@@ -4,7 +4,7 @@ use sqlparser::ast::DollarQuotedString;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word};
 
-use super::syntax_error;
+use super::grammar;
 use crate::refusal::{Refusal, sqlstate};
 
 /// What operators are made of, in PostgreSQL's lexer (scan.l).
@@ -30,15 +30,19 @@ pub(super) fn read(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Toke
 }
 
 /// What the tokenizer does not read.
-pub(super) fn unread(error: TokenizerError, sql: &str) -> Refusal {
-    let is_escaped = error.message.contains("encoded string");
-    let refusal = syntax_error(&error.into(), sql);
-    if !is_escaped {
-        return refusal;
-    }
-    Refusal::new(sqlstate::SYNTAX_ERROR, "a string constant without an end, or with an escape that is not read")
-        .hint("Write characters beyond ASCII as they are, or in an E'…' constant as \\uXXXX or \\UXXXXXXXX.")
-        .at(refusal.position)
+pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
+    grammar::no_word(sql).unwrap_or_else(|| {
+        let mut start = [TokenWithSpan { token: Token::EOF, span: Span::new(error.location, error.location) }];
+        super::place::number(&mut start, sql);
+        Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "this constant or escape is not supported")
+            .hint("Write characters beyond ASCII as they are, or in an E'…' constant as \\uXXXX or \\UXXXXXXXX.")
+            .at(u32::try_from(start[0].span.start.column).ok())
+    })
+}
+
+/// A refusal of [`read`], or what is no word to PostgreSQL either, in its own words.
+pub(super) fn no_word(refusal: Refusal, sql: &str) -> Refusal {
+    grammar::no_word(sql).filter(|_| refusal.sqlstate == sqlstate::SYNTAX_ERROR).unwrap_or(refusal)
 }
 
 /// Each blank is a token of its own to the tokenizer, and none of them means anything more: the next pass would carry a megabyte of them along.
@@ -80,7 +84,7 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
     }
 }
 
-fn starts_name(c: char) -> bool {
+pub(super) fn starts_name(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_' || !c.is_ascii()
 }
 
@@ -149,15 +153,21 @@ fn continued(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
     read
 }
 
-/// Blanks and comments up to the end of a line, at least one of which ends.
 fn is_continuation(between: &[char]) -> bool {
-    let mut rest = between;
+    blanks(between) == (between.len(), true)
+}
+
+/// How long the blanks and comments are with which this begins, and whether a line ends in them.
+pub(super) fn blanks(text: &[char]) -> (usize, bool) {
+    let mut rest = text;
     loop {
         rest = match rest {
             [' ' | '\t' | '\u{c}' | '\n' | '\r', others @ ..] => others,
             ['-', '-', others @ ..] => &others[others.iter().position(|c| matches!(c, '\n' | '\r')).unwrap_or(others.len())..],
-            [] => return between.iter().any(|c| matches!(c, '\n' | '\r')),
-            _ => return false,
+            _ => {
+                let length = text.len() - rest.len();
+                return (length, text[..length].iter().any(|c| matches!(c, '\n' | '\r')));
+            }
         }
     }
 }
@@ -211,6 +221,12 @@ fn signs(text: &[char], start: usize) -> &[char] {
     let run = text.get(start..).unwrap_or_default();
     let ends = |at: &usize| !SIGNS.contains(run[*at]) || matches!(run[*at..], ['-', '-', ..] | ['/', '*', ..]);
     &run[..(0..run.len()).find(ends).unwrap_or(run.len())]
+}
+
+/// PostgreSQL's operator that begins here; empty where none does.
+pub(super) fn operator(text: &[char], start: usize) -> &[char] {
+    let together = signs(text, start);
+    &together[..length(together)]
 }
 
 /// How many of these signs are PostgreSQL's first operator.
@@ -314,9 +330,9 @@ mod tests {
             ("E'\\v'", "42601"),
             ("E'\\u+041'", "42601"),
             ("E'\\\\\\U+0000041'", "42601"),
-            ("E'\\303\\251'", "42601"),
-            ("E'\\xe9'", "42601"),
-            ("E'\\ud83d\\ude00'", "42601"),
+            ("E'\\303\\251'", "0A000"),
+            ("E'\\xe9'", "0A000"),
+            ("E'\\ud83d\\ude00'", "0A000"),
         ] {
             let refusal = parse(&format!("SELECT {sql}")).unwrap_err();
             assert_eq!(refusal.sqlstate, sqlstate, "{sql}: {refusal}");
@@ -342,7 +358,7 @@ mod tests {
             assert!(!read.is_ok_and(|all| format!("{all:?}").contains("\"ab\"")), "{apart:?}");
         }
         let refusal = parse("SELECT 'a'\n'b' +").unwrap_err();
-        assert_eq!(refusal.position, None, "{refusal}");
+        assert_eq!(refusal.position, Some(17), "{refusal}");
         let refusal = parse("SELECT 'a'\n'b'   /* c */ , + ) x").unwrap_err();
         assert_eq!(refusal.position, Some(30), "{refusal}");
     }

@@ -5,8 +5,10 @@ mod balance;
 mod bind;
 mod chain;
 mod clock;
+mod collation;
 mod configure;
 mod copies;
+mod grammar;
 mod height;
 mod lexing;
 mod local;
@@ -15,6 +17,7 @@ mod phrases;
 mod place;
 mod preview;
 mod session;
+mod sets;
 mod spelling;
 mod table;
 mod values;
@@ -24,6 +27,8 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
+use self::grammar::Goal;
+use self::place::Marks;
 use crate::refusal::{Refusal, sqlstate};
 pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
@@ -83,7 +88,7 @@ pub enum Statement {
 
 /// A SELECT, VALUES or WITH query, as parsed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query(pub(crate) Box<ast::Query>);
+pub struct Query(pub(crate) Box<ast::Query>, Marks);
 
 impl Query {
     /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some quoted text as it was written, quotes and all: what does not
@@ -98,7 +103,13 @@ impl Query {
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
         }
-        Ok(Self(query))
+        Ok(Self(query, Marks::default()))
+    }
+
+    /// The same as another that was made of it.
+    #[must_use]
+    pub(crate) fn written_as(self, other: &Self) -> Self {
+        Self(self.0, other.1.clone())
     }
 
     /// The statement as we print it (never the client's own text).
@@ -156,9 +167,9 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
-    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| lexing::unread(e, sql))?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| lexing::unread(&e, sql))?;
     place::number(&mut tokens, sql);
-    let tokens = lexing::read(tokens, sql)?;
+    let tokens = lexing::read(tokens, sql).map_err(|refusal| lexing::no_word(refusal, sql))?;
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
     if words > TOKENS_MAX {
         return Err(
@@ -184,25 +195,68 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let excludes = excludes_rows(&tokens);
-    let mut parser = parser_of(table::write_out(tokens))?;
-    let unread = |error: ParserError| match excludes {
-        Some(position) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
-        None => syntax_error(&error, sql),
+    let (begins, marks) = (begins(&tokens), Marks::of(&tokens));
+    let refused = |fault: Fault| match (fault, excludes) {
+        (Fault::Unread(ParserError::ParserError(_)), Some(position)) => Refusal::unsupported("EXCLUDE in a window frame").at(Some(position)),
+        (fault, _) => fault.told(sql, Goal::Query, begins),
     };
-    let mut query = match parser.parse_statement().map_err(unread)? {
-        ast::Statement::Query(query) => query,
-        _ => return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.")),
-    };
-    parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+    let mut query = tree(tokens).map_err(refused)?;
     balance(&mut query);
     height::check(&*query)?;
     copies::check(&query)?;
-    Query::new(query)
+    Ok(Query(Query::new(query)?.0, marks))
+}
+
+/// Why no tree was made of a client's words.
+enum Fault {
+    Refused(Refusal),
+    Unread(ParserError),
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<ParserError> for Fault {
+    fn from(error: ParserError) -> Self {
+        Self::Unread(error)
+    }
+}
+
+impl Fault {
+    /// As PostgreSQL would tell it, of words that begin at this position.
+    fn told(self, sql: &str, goal: Goal, begins: u32) -> Refusal {
+        match self {
+            Self::Unread(ParserError::RecursionLimitExceeded) => Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply"),
+            Self::Unread(ParserError::ParserError(text) | ParserError::TokenizerError(text)) => grammar::unread(sql, goal, begins, stopped_at(&text)),
+            Self::Refused(refusal) if [sqlstate::SYNTAX_ERROR, sqlstate::FEATURE_NOT_SUPPORTED].contains(&refusal.sqlstate.as_str()) => {
+                grammar::syntax_error(sql, goal, begins).filter(|syntax| syntax.message != refusal.message).unwrap_or(refusal)
+            }
+            Self::Refused(refusal) => refusal,
+        }
+    }
+}
+
+/// Where these words begin in the text.
+fn begins(tokens: &[TokenWithSpan]) -> u32 {
+    let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
+    first.and_then(|token| u32::try_from(token.span.start.column).ok()).unwrap_or(1)
+}
+
+fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
+    let mut parser = parser_of(table::write_out(tokens))?;
+    let ast::Statement::Query(query) = parser.parse_statement()? else {
+        return Err(Refusal::unsupported("this statement").hint("pgveil answers SELECT queries only.").into());
+    };
+    parser.expect_token(&Token::EOF)?;
+    Ok(query)
 }
 
 /// The parser over a client's words, with those that it does not read written out.
 fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
-    let written = phrases::write_out(tokens)?;
+    let written = sets::write_out(collation::write_out(phrases::write_out(tokens)?));
     // Once more: what is written out may be higher than the word for it.
     chain::check(&written)?;
     Ok(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(matching::hide(written)))
@@ -226,25 +280,8 @@ fn excludes_rows(tokens: &[TokenWithSpan]) -> Option<u32> {
     u32::try_from(words[at].1).ok()
 }
 
-/// sqlparser reports `... at Line: 1, Column: 8`; PostgreSQL reports a character position and quotes the offending word.
-fn syntax_error(error: &ParserError, sql: &str) -> Refusal {
-    let text = match error {
-        ParserError::RecursionLimitExceeded => return Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply"),
-        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
-    };
-    let (message, place) = match text.rsplit_once(" at Line: ") {
-        Some((message, place)) => (message, Some(place)),
-        None => (text.as_str(), None),
-    };
-    let position = place.and_then(|place| {
-        let (line, column) = place.split_once(", Column: ")?;
-        position_of(sql, line.trim().parse().ok()?, column.trim().parse().ok()?)
-    });
-    Refusal::new(sqlstate::SYNTAX_ERROR, format!("syntax error: {}", message.trim_start_matches("sql parser error: "))).at(position)
-}
-
-/// 1-based character position of a 1-based line and column.
-fn position_of(sql: &str, line: usize, column: usize) -> Option<u32> {
-    let before: usize = sql.split('\n').take(line.checked_sub(1)?).map(|l| l.chars().count() + 1).sum();
-    u32::try_from(before + column).ok()
+/// Where the parser stopped, of its `… at Line: 1, Column: 8`: each token's column is its position in the text.
+fn stopped_at(error: &str) -> Option<u32> {
+    let (_, place) = error.rsplit_once(" at Line: ")?;
+    place.split_once(", Column: ")?.1.trim().parse().ok().filter(|position| *position > 0)
 }

@@ -1,13 +1,16 @@
 //! Where things stand in the client's own text, in characters from 1, as PostgreSQL counts: the tokens are renumbered before they are parsed, so that every
 //! span of the tree carries its position as the column.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
-use sqlparser::tokenizer::{Location, Span, TokenWithSpan, Tokenizer};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word};
 
-use super::Query;
+use super::{Query, SIGNS};
 
 /// Makes each token's column its position in the whole text.
 pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
@@ -26,33 +29,85 @@ pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
     }
 }
 
+/// The operators and keywords of a text: where each stands, and a digest of what it is. A tree has no places for them.
+#[derive(Debug, Clone, Default)]
+pub struct Marks(Arc<[(u32, u32)]>);
+
+/// Where a query was written is no part of what it says.
+impl PartialEq for Marks {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Marks {
+    pub(super) fn of(tokens: &[TokenWithSpan]) -> Self {
+        let mark = |TokenWithSpan { token, span }: &TokenWithSpan| {
+            let written = match token {
+                Token::Word(Word { keyword: Keyword::NoKeyword, .. } | Word { quote_style: Some(_), .. }) => return None,
+                Token::Word(Word { value, .. }) => value.to_ascii_uppercase(),
+                sign => Some(sign.to_string()).filter(|sign| sign.chars().all(|c| SIGNS.contains(c) || c == ':'))?,
+            };
+            let mut digest = DefaultHasher::new();
+            written.hash(&mut digest);
+            Some((u32::try_from(span.start.column).ok()?, digest.finish() as u32))
+        };
+        Self(tokens.iter().filter_map(mark).collect())
+    }
+
+    /// Of the marks of this kind between two places, the one after so many others.
+    fn nth(&self, kind: u32, (after, before): (u32, u32), nth: usize) -> Option<u32> {
+        self.between(kind, after, before).nth(nth)
+    }
+
+    fn between(&self, kind: u32, after: u32, before: u32) -> impl Iterator<Item = u32> {
+        self.0.iter().filter(move |(at, digest)| *digest == kind && after < *at && *at < before).map(|(at, _)| *at)
+    }
+}
+
 impl Query {
-    /// The place, in the client's text, of the name or constant at this position of [`Self::to_sql`].
+    /// The place, in the client's text, of the name, constant, operator or keyword at this position of [`Self::to_sql`].
     pub fn place_of_printed(&self, printed: u32) -> Option<u32> {
         let text = self.to_sql();
         let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize_with_location().ok()?;
         number(&mut tokens, &text);
         let again = super::query(tokens, &text).ok()?;
-        let at = places(&again.0).iter().position(|place| *place == u64::from(printed))?;
-        places(&self.0).get(at).and_then(|place| u32::try_from(*place).ok()).filter(|place| *place > 0)
+        // Of each name and constant: where it is printed, and where the client wrote it.
+        let mut pairs: Vec<(u32, u32)> = places(&again.0).into_iter().zip(places(&self.0)).collect();
+        pairs.sort_unstable();
+        let next = pairs.partition_point(|(here, _)| *here < printed);
+        match pairs.get(next) {
+            Some((here, written)) if *here == printed => Some(*written).filter(|written| *written > 0),
+            following => {
+                let (after, left) = next.checked_sub(1).map_or((0, 0), |before| pairs[before]);
+                let right = following.map_or(u32::MAX, |(_, written)| *written);
+                let (_, kind) = again.1.0.iter().find(|(at, _)| *at == printed)?;
+                let others = again.1.between(*kind, after, printed).count();
+                self.1.nth(*kind, (left, right), others)
+            }
+        }
     }
 }
 
 /// The positions of all names and constants, in one order for equal trees.
-fn places(query: &ast::Query) -> Vec<u64> {
-    struct Places(Vec<u64>);
+fn places(query: &ast::Query) -> Vec<u32> {
+    struct Places(Vec<u32>);
     impl ast::Visitor for Places {
         type Break = ();
         fn pre_visit_ident(&mut self, ident: &ast::Ident) -> ControlFlow<()> {
-            self.0.push(ident.span.start.column);
+            self.0.push(column(ident.span));
             ControlFlow::Continue(())
         }
         fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
-            self.0.push(value.span.start.column);
+            self.0.push(column(value.span));
             ControlFlow::Continue(())
         }
     }
     let mut places = Places(Vec::new());
     let _ = ast::Visit::visit(query, &mut places);
     places.0
+}
+
+fn column(span: Span) -> u32 {
+    u32::try_from(span.start.column).unwrap_or(0)
 }

@@ -180,6 +180,18 @@ impl Wishes {
         }
     }
 
+    /// The value of the one of this name that queries run with: the policy's where the setting leaves it to the policy.
+    pub fn in_force(&self, name: &str, policy: &Policy) -> String {
+        let shown = self.show(name);
+        match name {
+            _ if !shown.is_empty() => shown,
+            "pgveil.epsilon" => policy.privacy.epsilon_default.to_string(),
+            "pgveil.max_groups_per_unit" => policy.limits.groups_per_unit.to_string(),
+            "pgveil.max_rows_per_unit" => policy.rows_per_unit_max().to_string(),
+            _ => shown,
+        }
+    }
+
     /// Nothing is wished that the policy does not allow.
     ///
     /// # Errors

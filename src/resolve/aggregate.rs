@@ -6,11 +6,11 @@ use super::catalogue::AGGREGATES;
 use super::expression::Expressions;
 use super::literal::type_name;
 use super::operation::{Aggregate, Distinct, End, Fractions, MILLIONTHS, Moment, Operation, Paired, Quantifier, Spread};
-use super::scope::names_of;
+use super::scope::{names_of, place_of};
 use super::tree::{Expr, Node};
 use crate::catalog::Type;
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, TextPosition, sqlstate};
 
 /// The aggregate's name, where the call is one over groups (not over a window).
 pub fn aggregate_name(function: &ast::Function) -> Option<String> {
@@ -83,7 +83,7 @@ pub fn aggregate(function: &ast::Function, expressions: &Expressions<'_>) -> Res
     let call = Call { name: &name, arguments: args, ordering: within_group, is_over: over.is_some(), expressions };
     let distinct = matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
     let (operation, data_type) = if distinct { call.distinct()? } else { call.plain()? };
-    Ok(Aggregate { operation, filter, data_type })
+    Ok(Aggregate { operation, filter, data_type, place: TextPosition(place_of(function)) })
 }
 
 /// A call whose name and clauses are known.
@@ -192,7 +192,7 @@ impl Call<'_> {
                 let array = array_of(&result).ok_or_else(|| self.form())?;
                 Ok((Operation::Quantile { value, fractions: Fractions::Array(fractions), continuous, descending }, array))
             }
-            _ => Err(Refusal::unsupported(format!("{}() of no fraction, or of more than {FRACTIONS_MAX}", self.name))),
+            _ => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{} takes 1 to {FRACTIONS_MAX} fractions here", self.name))),
         }
     }
 
@@ -365,5 +365,18 @@ fn unanswered(name: &str) -> Refusal {
 }
 
 fn no_such(name: &str, data_type: &Type) -> Refusal {
-    Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("function {name}({}) does not exist", type_name(data_type)))
+    let given = type_name(data_type);
+    match is_known(name, data_type) {
+        true => Refusal::unsupported(format!("{name}({given})")),
+        false => Refusal::new(sqlstate::UNDEFINED_FUNCTION, format!("function {name}({given}) does not exist")),
+    }
+}
+
+/// Whether PostgreSQL has this aggregate over values of a type that no private one takes.
+fn is_known(name: &str, given: &Type) -> bool {
+    match (name, given) {
+        (_, Type::Other { .. }) | ("sum" | "avg", Type::Interval) => true,
+        ("min" | "max", other) => !matches!(other, Type::Bool | Type::Uuid),
+        _ => false,
+    }
 }

@@ -12,11 +12,11 @@ use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table
 use super::operation::Aggregate;
 use super::outer::{Above, quoted};
 use super::query::{Environment, ROWS, item_expr};
-use super::scope::{Scope, name_of, names_of};
+use super::scope::{Scope, name_of, names_of, place_of};
 use super::subquery::{Given, Place};
 use super::tree::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
 use super::uncertainty::{self, Uncertainty};
-use crate::refusal::{Refusal, sqlstate};
+use crate::refusal::{Refusal, TextPosition, sqlstate};
 
 /// Most keys and aggregates of one release.
 const COLUMNS_MAX: usize = 100;
@@ -212,7 +212,7 @@ impl Resolver<'_> {
                 }
                 let value = self.expressions_given(scope, given).value(expr)?;
                 own.push(keys.iter().position(|k| k.expr == value).unwrap_or_else(|| {
-                    keys.push(Key { expr: value, text: expr.to_string() });
+                    keys.push(Key { expr: value, text: expr.to_string(), place: TextPosition(place_of(expr)) });
                     keys.len() - 1
                 }));
             }

@@ -18,7 +18,7 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use super::catalogue::Function;
 use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_under};
 use super::middle::constant_number;
-use super::scope::{Scope, name_of};
+use super::scope::{Scope, name_of, place_of};
 use super::session::Session;
 use super::tree::{ColumnInfo, ConstantId, Expr, Node};
 use crate::catalog::Type;
@@ -83,7 +83,8 @@ impl Expressions<'_> {
         let resolved = if is_unknown(&resolved.data_type) { coerce(resolved, &Type::Bool)? } else { resolved };
         if resolved.data_type != Type::Bool {
             let given = type_name(&resolved.data_type).to_owned();
-            return Err(Refusal::new(sqlstate::DATATYPE_MISMATCH, format!("argument of {clause} must be type boolean, not type {given}")));
+            let message = format!("argument of {clause} must be type boolean, not type {given}");
+            return Err(Refusal::new(sqlstate::DATATYPE_MISMATCH, message).at(place_of(expr)));
         }
         Ok(resolved)
     }
@@ -95,6 +96,10 @@ impl Expressions<'_> {
     }
 
     fn resolve(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+        self.resolved(expr).map_err(|refusal| refusal.within(|| place_of(expr)))
+    }
+
+    fn resolved(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         use ast::Expr as E;
         if let Some((_, given)) = self.given.iter().find(|(place, _)| std::ptr::eq(*place, expr)) {
             return Ok(given.clone());

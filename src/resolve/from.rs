@@ -11,7 +11,7 @@ use super::literal::{coerce, common_type};
 use super::middle::{Subqueries, query_of, select_of};
 use super::open::empty_select;
 use super::query::{Environment, Named as Source, reserved};
-use super::scope::{Item, Named, Scope, name_of, names_of};
+use super::scope::{Item, Named, Scope, name_of, names_of, place_of};
 use super::step::{computing, made};
 use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
@@ -149,6 +149,10 @@ impl Resolver<'_> {
     }
 
     fn rows_factor(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
+        self.rows_in(factor, environment).map_err(|refusal| refusal.within(|| place_of(factor)))
+    }
+
+    fn rows_in(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<(Relation, Scope), Refusal> {
         match factor {
             ast::TableFactor::Table {
                 name,

@@ -7,7 +7,7 @@ use super::harmless;
 use super::naming::column_name;
 use super::outer::{Above, is_session_user, quoted, unsupported_above};
 use super::query::{Environment, Named, reserved};
-use super::scope::{name_of, names_of, position_of};
+use super::scope::{name_of, names_of, place_of, position_of};
 use super::tree::{TableId, view_alias};
 use crate::policy::ViewKind;
 use crate::refusal::{Refusal, sqlstate};
@@ -119,6 +119,10 @@ impl Resolver<'_> {
     }
 
     fn open_factor(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<ast::TableFactor, Refusal> {
+        self.opened(factor, environment).map_err(|refusal| refusal.within(|| place_of(factor)))
+    }
+
+    fn opened(&mut self, factor: &ast::TableFactor, environment: &Environment) -> Result<ast::TableFactor, Refusal> {
         match factor {
             ast::TableFactor::Table {
                 name,

@@ -2,6 +2,7 @@
 
 use super::tree::Expr;
 use crate::catalog::Type;
+use crate::refusal::TextPosition;
 
 /// What an aggregate computes.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,12 +158,13 @@ pub struct Aggregate {
     pub filter: Option<Expr>,
     /// PostgreSQL's result type.
     pub data_type: Type,
+    pub place: TextPosition,
 }
 
 impl Aggregate {
     /// Every expression that it reads, its FILTER among them.
     pub fn reads(&self) -> Vec<&Expr> {
-        let Self { operation, filter, data_type: _ } = self;
+        let Self { operation, filter, data_type: _, place: _ } = self;
         operation.arguments().into_iter().chain(filter).collect()
     }
 }

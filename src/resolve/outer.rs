@@ -11,7 +11,7 @@ use super::expression::{bare_name, construct};
 use super::harmless;
 use super::literal::INTERVAL_HINT;
 use super::query::Environment;
-use super::scope::names_of;
+use super::scope::{names_of, place_of};
 use super::session;
 use crate::refusal::{Refusal, sqlstate};
 
@@ -25,8 +25,12 @@ pub(super) enum Above<'c> {
 
 impl Resolver<'_> {
     /// Rewrites an expression above the cut, node by node; a node that is not listed is refused.
-    #[expect(clippy::too_many_lines, reason = "one arm for each form of expression that may stand above the cut")]
     pub(super) fn above(&mut self, expr: &ast::Expr, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Expr, Refusal> {
+        self.rewritten(expr, environment, place).map_err(|refusal| refusal.within(|| place_of(expr)))
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one arm for each form of expression that may stand above the cut")]
+    fn rewritten(&mut self, expr: &ast::Expr, environment: &Environment, place: &mut Above<'_>) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
         if let Above::Cut(cut) = place
             && let Some(replaced) = cut.replace(self, expr)?

@@ -109,9 +109,9 @@ impl Window {
             other @ (Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_)) => other,
             Ranked::Neighbour { value, offset } => Ranked::Neighbour { value: map(value)?, offset },
             Ranked::Placed { value, place } => Ranked::Placed { value: map(value)?, place },
-            Ranked::Aggregate(Aggregate { operation, filter, data_type }) => {
+            Ranked::Aggregate(Aggregate { operation, filter, data_type, place }) => {
                 let operation = mapped(operation, map)?;
-                Ranked::Aggregate(Aggregate { operation, filter: filter.map(&mut *map).transpose()?, data_type })
+                Ranked::Aggregate(Aggregate { operation, filter: filter.map(&mut *map).transpose()?, data_type, place })
             }
         };
         let partition = self.partition.into_iter().map(&mut *map).collect::<Result<_, E>>()?;

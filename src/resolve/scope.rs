@@ -176,6 +176,11 @@ pub fn position(span: Span) -> Option<u32> {
     u32::try_from(span.start.column).ok().filter(|position| *position > 0)
 }
 
+/// Where a node of the statement begins.
+pub fn place_of(node: &impl Spanned) -> Option<u32> {
+    position(node.span())
+}
+
 /// Where a qualified name begins.
 pub fn position_of(name: &ObjectName) -> Option<u32> {
     position(name.span())

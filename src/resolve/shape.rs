@@ -11,7 +11,7 @@ use super::expression::{Expressions, plain_arguments, type_of};
 use super::literal::common_type;
 use super::naming::column_name;
 use super::query::Named as Source;
-use super::scope::{Item, Named, Scope, name_of, names_of};
+use super::scope::{Item, Named, Scope, name_of, names_of, place_of};
 use super::tree::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
 use crate::catalog::Type;
 use crate::refusal::{Refusal, sqlstate};
@@ -228,7 +228,9 @@ impl Shapes<'_, '_> {
         known.scope.join(calls, Vec::new());
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
-            .map_err(|refusal| if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED { unfollowed(&expr.to_string()) } else { refusal })?
+            .map_err(|refusal| {
+                if refusal.sqlstate == sqlstate::FEATURE_NOT_SUPPORTED { unfollowed("this expression").within(|| place_of(&expr)) } else { refusal }
+            })?
             .data_type)
     }
 }
@@ -371,7 +373,7 @@ fn renamed(mut columns: Vec<Column>, names: &[ast::TableAliasColumnDef]) -> Resu
 }
 
 fn unfollowed(what: &str) -> Refusal {
-    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("the type of {what} in a subquery over private rows is not followed"))
+    Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cannot determine the type of {what} in a subquery over private rows"))
         .detail("The subquery runs first, and what it gives becomes constants of known types.")
         .hint("Cast the columns of the subquery, for example (SELECT avg(x)::numeric FROM …).")
 }

@@ -301,7 +301,7 @@ impl Grouping {
 
 /// The aggregate as a function of the set of a unit's rows: floats are added as numerics, whose sum has no order.
 pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refusal> {
-    let Aggregate { operation, filter, data_type } = aggregate;
+    let Aggregate { operation, filter, data_type, place } = aggregate;
     let is_float = |e: &Expr| matches!(e.data_type, Type::Float4 | Type::Float8);
     let numeric = Type::Numeric(None);
     let (operation, data_type) = match operation {
@@ -324,7 +324,7 @@ pub(super) fn exact(aggregate: Aggregate, name: &str) -> Result<Aggregate, Refus
         other @ (Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. }) => (other, data_type),
         other @ Operation::Unlike { .. } => (other, data_type),
     };
-    Ok(Aggregate { operation, filter, data_type })
+    Ok(Aggregate { operation, filter, data_type, place })
 }
 
 /// The value as a numeric, without a detour over float8.

@@ -8,6 +8,7 @@ use super::ranked::Window;
 use super::uncertainty::Uncertainty;
 use crate::catalog::Type;
 use crate::policy::{Scalar, ViewKind};
+use crate::refusal::TextPosition;
 
 /// One column of one relation of a query; an index into [`Query::columns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -357,6 +358,7 @@ pub struct Key {
     pub expr: Expr,
     /// For EXPLAIN: as the analyst wrote it.
     pub text: String,
+    pub place: TextPosition,
 }
 
 /// A part of the query that becomes one statement to the backend and one noisy answer.

@@ -61,6 +61,9 @@ impl Resolver<'_> {
             self.constants.require_one_zone([&from.data_type, &to.data_type], "UNION")?;
             let data_type = common_type(&from.data_type, &to.data_type).ok_or_else(|| {
                 let (a, b) = (type_name(&from.data_type), type_name(&to.data_type));
+                if from.data_type == to.data_type {
+                    return Refusal::unsupported(format!("UNION of values of type {a}"));
+                }
                 Refusal::new(sqlstate::DATATYPE_MISMATCH, format!("UNION types {a} and {b} cannot be matched"))
             })?;
             for (side, ids, casts) in [(from, &mut left_ids, &mut left_casts), (to, &mut right_ids, &mut right_casts)] {

@@ -276,7 +276,7 @@ fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
 
 /// One aggregate over the rows of a group, or of a window where `over` says which.
 fn within(aggregate: &Aggregate, expressions: &Expressions<'_>, over: Option<ast::WindowSpec>) -> Result<ast::Expr, Refusal> {
-    let Aggregate { operation, filter, data_type } = aggregate;
+    let Aggregate { operation, filter, data_type, place: _ } = aggregate;
     let filter = filter.as_ref().map(|f| expressions.condition(f)).transpose()?;
     let placed = |call: ast::Expr| match over.clone() {
         Some(spec) => sql::windowed(call, spec),

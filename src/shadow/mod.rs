@@ -197,6 +197,9 @@ impl Shadow {
     }
 
     async fn describe_by(&self, role: &str, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
+        if let Some(oid) = parameter_oids.iter().find(|oid| **oid != 0 && !self.sizes.contains_key(oid)) {
+            return Err(ShadowError::Refusal(Refusal::new("42704", format!("type with OID {oid} does not exist"))));
+        }
         let preamble = settings::preamble(asker, self.statement_timeout)?;
         let key = typing::Key::new(&preamble, sql, parameter_oids);
         if let Some(description) = self.cache.find(&key) {

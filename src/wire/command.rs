@@ -11,6 +11,7 @@ use super::stop::Stop;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, Format, Service};
 use crate::parse::{Configure, Copy, Given, Modes, Query, Scope, Session, Statement};
+use crate::policy::WISHES;
 use crate::refusal::Refusal;
 
 impl<S: Service> Connection<S> {
@@ -76,11 +77,14 @@ impl<S: Service> Connection<S> {
                 Reply::done("RESET")
             }
             Session::Show { name } => {
-                let (name, value) = self.settings.show(name)?;
+                let (name, value) = self.shown(name)?;
                 Reply::texts("SHOW", vec![text_column(&name)], vec![vec![value]])
             }
             Session::ShowAll => {
-                let rows = self.settings.all().into_iter().map(|(name, value, description)| vec![name, value, description]).collect();
+                let wishes = self.settings.wishes();
+                let in_force = |name: &str, value| if is_wish(name) { self.service.in_force(&wishes, name) } else { value };
+                let row = |(name, value, description): (String, _, _)| vec![name.clone(), in_force(&name, value), description];
+                let rows = self.settings.all().into_iter().map(row).collect();
                 Reply::texts("SHOW", ["name", "setting", "description"].map(text_column).to_vec(), rows)
             }
             Session::Begin { start, modes } => self.begin(if *start { "START TRANSACTION" } else { "BEGIN" }, modes)?,
@@ -167,8 +171,15 @@ impl<S: Service> Connection<S> {
         };
         let values = value.map(|value| values_of(&name, &value)).transpose()?;
         let reply = self.set(scope, &name, values.as_deref())?;
-        let (_, shown) = self.settings.show(&name)?;
+        let (_, shown) = self.shown(&name)?;
         Ok(Reply { notices: reply.notices, ..Reply::texts("SELECT", vec![text_column(&column)], vec![vec![shown]]) })
+    }
+
+    /// A setting's canonical name, and the value in force.
+    fn shown(&self, name: &str) -> Result<(String, String), Refusal> {
+        let (name, value) = self.settings.show(name)?;
+        let value = if is_wish(&name) { self.service.in_force(&self.settings.wishes(), &name) } else { value };
+        Ok((name, value))
     }
 
     fn outside_warned(&mut self, reply: Reply, what: &str) -> Reply {
@@ -244,4 +255,8 @@ impl<S: Service> Connection<S> {
 /// A setting's value that was sent as a parameter: text in either format.
 fn setting_text(bytes: &[u8]) -> Result<String, Refusal> {
     std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).map(str::to_owned).ok_or_else(not_utf8)
+}
+
+fn is_wish(name: &str) -> bool {
+    WISHES.iter().any(|wish| wish.name == name)
 }

@@ -46,6 +46,7 @@ mod shadow;
 mod shapes;
 mod siege;
 mod statistics;
+mod syntax;
 mod tidy;
 mod timing;
 mod twins;

@@ -1,11 +1,12 @@
 //! PREPARE, EXECUTE and DEALLOCATE.
 
-use sqlparser::parser::Parser;
+use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::words::Words;
 use super::{Session, refused};
-use crate::parse::{Query, Statement, Values, parameter_oid, parser_of, syntax_error};
+use crate::parse::grammar::Goal;
+use crate::parse::{Fault, Query, Statement, Values, begins, parameter_oid, parser_of};
 use crate::refusal::Refusal;
 
 /// `PREPARE name (types) AS query`.
@@ -39,9 +40,8 @@ pub(super) fn prepare(
     let name = words.identifier()?;
     let types = match words.parenthesized()? {
         Some(tokens) => {
-            let mut parser = parser_of(tokens)?;
-            let types = parser.parse_comma_separated(Parser::parse_data_type).map_err(|e| syntax_error(&e, sql))?;
-            parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
+            let begins = begins(&tokens);
+            let types = listed(tokens, Parser::parse_data_type).map_err(|fault| fault.told(sql, Goal::Types, begins))?;
             types.iter().map(parameter_oid).collect::<Result<_, _>>()?
         }
         None => Vec::new(),
@@ -64,14 +64,20 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
     let name = words.identifier()?;
     let values = match words.parenthesized()? {
         Some(tokens) => {
-            let mut parser = parser_of(tokens)?;
-            let values = parser.parse_comma_separated(Parser::parse_expr).map_err(|e| syntax_error(&e, sql))?;
-            parser.expect_token(&Token::EOF).map_err(|e| syntax_error(&e, sql))?;
-            values
+            let begins = begins(&tokens);
+            listed(tokens, Parser::parse_expr).map_err(|fault| fault.told(sql, Goal::Values, begins))?
         }
         None => Vec::new(),
     };
     Ok(Execute { name, values: Values::new(values)? })
+}
+
+/// What stands between commas.
+fn listed<T>(tokens: Vec<TokenWithSpan>, part: fn(&mut Parser<'static>) -> Result<T, ParserError>) -> Result<Vec<T>, Fault> {
+    let mut parser = parser_of(tokens)?;
+    let parts = parser.parse_comma_separated(part)?;
+    parser.expect_token(&Token::EOF)?;
+    Ok(parts)
 }
 
 pub(super) fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {

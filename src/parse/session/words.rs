@@ -2,8 +2,8 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use crate::parse::position_of;
-use crate::refusal::{Refusal, sqlstate};
+use crate::parse::grammar::unexpected;
+use crate::refusal::Refusal;
 
 /// Tokens without whitespace and comments, read left to right.
 pub(super) struct Words<'a> {
@@ -142,15 +142,8 @@ impl<'a> Words<'a> {
 
     /// 42601 at the token that does not fit.
     pub(super) fn unexpected(&self) -> Refusal {
-        match self.tokens.get(self.at) {
-            None => Refusal::new(sqlstate::SYNTAX_ERROR, "syntax error at end of input"),
-            Some(TokenWithSpan { token, span }) => {
-                let position = match (usize::try_from(span.start.line), usize::try_from(span.start.column)) {
-                    (Ok(line), Ok(column)) => position_of(self.sql, line, column),
-                    _ => None,
-                };
-                Refusal::new(sqlstate::SYNTAX_ERROR, format!("syntax error at or near \"{token}\"")).at(position)
-            }
-        }
+        let (here, before) = (self.tokens.get(self.at), self.at.checked_sub(1).and_then(|at| self.tokens.get(at)));
+        let position = here.map_or_else(|| before.map_or(1, |token| token.span.end.column), |token| token.span.start.column);
+        unexpected(self.sql, u32::try_from(position).unwrap_or(u32::MAX))
     }
 }

@@ -11,7 +11,8 @@ use super::{Facts, names};
 use crate::refusal::Refusal;
 
 /// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing is put in their place, they are refused.
-pub(super) const EXPRESSIONS_ONLY: [&str; 5] = ["current_setting", "pg_database_size", "pg_tablespace_size", "set_config", "txid_current"];
+pub(super) const EXPRESSIONS_ONLY: [&str; 6] =
+    ["current_setting", "pg_database_size", "pg_get_userbyid", "pg_tablespace_size", "set_config", "txid_current"];
 
 /// What stands for the expression; `None` where it stays.
 ///
@@ -34,6 +35,7 @@ pub(super) fn fold(expr: &ast::Expr, facts: &Facts, reads_relations: bool) -> Re
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
         ("current_setting" | "set_config", _) => return Err(Refusal::denied(format!("{name} is called with other arguments here"))),
         ("txid_current", []) => Some(next_transaction()?),
+        ("pg_get_userbyid", [oid]) => Some(role_name(oid)?),
         // They grow with what others write on that server.
         ("pg_database_size" | "pg_tablespace_size", _) => Some(cast_null(ast::DataType::BigInt(None))),
         _ => None,
@@ -50,6 +52,16 @@ fn next_transaction() -> Result<ast::Expr, Refusal> {
     let next = "pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot())";
     let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(next);
     parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| Refusal::denied("permission denied for function txid_current"))
+}
+
+/// The name of a role that the client sees; NULL for any other.
+fn role_name(oid: &ast::Expr) -> Result<ast::Expr, Refusal> {
+    let roles = names::ROLES;
+    let found = format!(
+        "(SELECT pgveil_name FROM (SELECT oid AS pgveil_oid, rolname AS pgveil_name FROM ({roles}) AS pgveil_roles) AS pgveil_seen WHERE pgveil_oid = {oid})"
+    );
+    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&found);
+    parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| Refusal::denied("pg_get_userbyid takes a plain value here"))
 }
 
 fn cast_null(data_type: ast::DataType) -> ast::Expr {
@@ -97,6 +109,9 @@ fn current_setting(setting: &ast::Expr, missing: Option<&ast::Expr>, facts: &Fac
     if names::VERSIONS.contains(&name.as_str()) {
         let number = version_number(&facts.server_version).to_string();
         return Ok(Some(text(Some(if name == "server_version" { &facts.server_version } else { &number }))));
+    }
+    if let Some((_, value)) = facts.wishes.iter().find(|(wish, _)| *wish == name) {
+        return Ok(Some(text(Some(value))));
     }
     if names::SETTINGS.binary_search(&name.as_str()).is_ok() {
         return Ok(None);

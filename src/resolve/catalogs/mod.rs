@@ -25,6 +25,8 @@ pub struct Facts {
     pub server_version: String,
     /// What it tells a session of itself.
     pub session: Session,
+    /// The settings `pgveil.*` in force.
+    pub wishes: Vec<(&'static str, String)>,
 }
 
 /// The statement that the shadow runs, if this one is about the catalogs; `None` where it is a question of tables or values.
@@ -41,9 +43,9 @@ pub fn catalogs(query: &parse::Query, policy: &Policy, search_path: &[String], f
         }
         survey::About::Catalogs { reads_relations } => reads_relations,
     };
-    let mut query = query.0.clone();
-    match ast::VisitMut::visit(&mut *query, &mut walk::Walk { facts, reads_relations }) {
-        ControlFlow::Continue(()) => parse::Query::new(query).map(Some),
+    let mut asked = query.0.clone();
+    match ast::VisitMut::visit(&mut *asked, &mut walk::Walk { facts, reads_relations }) {
+        ControlFlow::Continue(()) => parse::Query::new(asked).map(|asked| Some(asked.written_as(query))),
         ControlFlow::Break(refusal) => Err(refusal),
     }
 }

@@ -79,7 +79,7 @@ pub(super) const RELATIONS: &[&str] = &[
 ];
 
 /// Relations of pg_catalog of which a client sees its own part, and the part; `pg_settings` is one more, by [`SETTINGS`].
-/// Of roles: its own, PostgreSQL's, and the owner of the tables.
+/// Of roles: its own and PostgreSQL's. The owner of the tables is here that of the shadow, and goes by the name that PostgreSQL has for any.
 pub(super) const NARROWED: &[(&str, &str)] = &[
     (
         "pg_auth_members",
@@ -87,16 +87,14 @@ pub(super) const NARROWED: &[(&str, &str)] = &[
     ),
     (
         "pg_database",
-        "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database() OR datname IN ('postgres', 'template0', 'template1')",
+        "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()",
     ),
     ("pg_group", "SELECT * FROM pg_catalog.pg_group WHERE groname ~ '^pg_'"),
-    (
-        "pg_roles",
-        "SELECT * FROM pg_catalog.pg_roles WHERE rolname = current_user OR rolname ~ '^pg_' OR oid = 10 OR oid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
-    ),
+    ("pg_roles", ROLES),
     (
         "pg_user",
-        "SELECT * FROM pg_catalog.pg_user WHERE usename = current_user OR usesysid = 10 OR usesysid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
+        "SELECT CASE WHEN usename = current_user THEN usename ELSE 'pg_database_owner' END AS usename, usesysid, usecreatedb, usesuper, userepl, usebypassrls, passwd, valuntil, useconfig \
+         FROM pg_catalog.pg_user WHERE usename = current_user OR usesysid = 10 OR usesysid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())",
     ),
 ];
 
@@ -150,6 +148,11 @@ pub(super) const EMPTIED: &[&str] = &[
     "pg_stats_ext_exprs",
     "pg_user_mappings",
 ];
+
+/// The roles that a client sees.
+pub(super) const ROLES: &str = "SELECT CASE WHEN rolname = current_user OR rolname ~ '^pg_' THEN rolname ELSE 'pg_database_owner' END AS rolname, rolsuper, rolinherit, \
+     rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolconnlimit, rolpassword, rolvaliduntil, rolbypassrls, rolconfig, oid FROM pg_catalog.pg_roles \
+     WHERE rolname = current_user OR rolname ~ '^pg_' OR oid = 10 OR oid = (SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
 /// Settings that say how values are read and printed, and what the server can do; none that tells of files, hosts, memory or other sessions.
 pub(super) const SETTINGS: &[&str] = &[

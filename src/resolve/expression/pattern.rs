@@ -62,7 +62,7 @@ fn with_backslash(pattern: &str, escape: Option<&str>) -> Result<String, Refusal
 /// 0A000 for anything else.
 pub fn regex(pattern: &str) -> Result<(), Refusal> {
     let refused = || {
-        Refusal::unsupported("this regular expression over private rows")
+        Refusal::unsupported("this regular expression")
             .hint("Characters, ., classes in brackets, \\d \\w \\s, ^ and $, groups, | and the quantifiers * + ? {m,n} are matched.")
     };
     if pattern.len() > REGEX_BYTES_MAX {

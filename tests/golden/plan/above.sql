@@ -4,4 +4,5 @@ SELECT race, count(*) * 100.0 / sum(count(*)) OVER () AS share FROM nls.women GR
 SELECT upper(race), count(*) + 1 FROM nls.women GROUP BY race ORDER BY count(*);
 SELECT max(c) FROM (SELECT race, count(*) AS c FROM nls.women GROUP BY race) AS t;
 SELECT (SELECT count(*) FROM nls.women) AS women, (SELECT count(*) FROM nls.interviews) AS interviews;
-SELECT 'women' AS what, count(*) FROM nls.women UNION ALL SELECT 'interviews', count(*) FROM nls.interviews
+SELECT 'women' AS what, count(*) FROM nls.women UNION ALL SELECT 'interviews', count(*) FROM nls.interviews;
+SELECT industry::text COLLATE "C" FROM nls.industries

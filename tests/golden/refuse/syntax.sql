@@ -78,4 +78,17 @@ SELECT interval(1) '1.55 s';
 
 SELECT count(*) FROM nls.women WHERE interval second(1) '1.55' > now() - now();
 
-SELECT industry, interval '1' week FROM nls.industries
+SELECT industry, interval '1' week FROM nls.industries;
+
+SELECT race COLLATE "C" COLLATE "C", count(*) FROM nls.women GROUP BY 1;
+
+SELECT race, count(*) FROM nls.women GROUP BY GROUPING SETS (GROUPING SETS (race, CUBE (race)), ());
+
+SELECT count(*) FROM nls.women WHERE CASE WHEN race = 'black' THEN 'x' END::text COLLATE "C" = 'x';
+
+SELECT E'\xe9', count(*) FROM nls.women;
+
+SELECT 'über', count(*)
+  FROM nls.women WHER race = 'black';
+
+SELECT count(*) FROM nls.women WHERE race = 'black

@@ -137,8 +137,11 @@ async fn catalogs_tell_of_the_client_and_of_nothing_inside() {
     let shop = Shop::open().await;
     for (sql, rows) in [
         ("SELECT current_user, session_user, current_database(), current_schemas(false)::text", vec!["analyst|analyst|shop|{public}"]),
-        ("SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_' ORDER BY 1", vec!["analyst", "postgres"]),
-        ("SELECT usename FROM pg_catalog.pg_user ORDER BY 1", vec!["analyst", "postgres"]),
+        ("SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_' ORDER BY 1", vec!["analyst"]),
+        ("SELECT usename FROM pg_catalog.pg_user ORDER BY 1", vec!["analyst", "pg_database_owner"]),
+        ("SELECT datname, pg_get_userbyid(datdba) FROM pg_database", vec!["shop|pg_database_owner"]),
+        ("SELECT r.rolname FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner WHERE c.relname = 'orders'", vec!["pg_database_owner"]),
+        ("SELECT DISTINCT pg_get_userbyid(oid::int) FROM generate_series(1, 99999) oid WHERE pg_get_userbyid(oid::int) !~ '^pg_'", vec!["analyst"]),
         ("SELECT count(*) FROM pg_stat_activity", vec!["0"]),
         ("SELECT count(*) FROM pg_settings WHERE name ~ 'file|dir|host|port|shared'", vec!["0"]),
         ("SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' ORDER BY 1", vec!["information_schema", "pgveil", "public", "sales"]),

@@ -127,6 +127,13 @@ impl Service for Double {
         Wishes { groups_per_unit: Some(7), ..Wishes::default() }
     }
 
+    fn in_force(&self, wishes: &Wishes, name: &str) -> String {
+        match (name, wishes.epsilon) {
+            ("pgveil.epsilon", None) => "0.5".to_owned(),
+            _ => wishes.show(name),
+        }
+    }
+
     fn certificate(&self, _: &str) -> Certificate {
         if self.certificates.load(Ordering::SeqCst) { Certificate::Required } else { Certificate::Optional }
     }

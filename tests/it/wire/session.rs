@@ -189,7 +189,7 @@ async fn the_settings_of_pgveil_behave_as_settings_do() {
     assert_eq!(socket.value("SHOW pgveil.target_error").await, "");
     // Past the ceiling: at SET already, and nothing changes.
     assert_eq!(socket.refused("SET pgveil.epsilon = 3").await, "22023");
-    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "");
+    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "0.5");
     let all = socket.ask("SHOW ALL").await;
     let names: Vec<String> = all.iter().filter(|r| r.kind == b'D').map(|r| String::from_utf8_lossy(&r.body).into_owned()).collect();
     assert_eq!(names.iter().filter(|name| name.contains("pgveil.")).count(), 7);

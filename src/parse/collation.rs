@@ -1,0 +1,121 @@
+//! `x::text COLLATE "C"`: the parser takes COLLATE behind a plain operand alone, so that parentheses
+//! are put around the cast.
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use super::chain::keyword;
+use super::phrases::ends_a_value;
+
+pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let words: Vec<usize> = (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let token = |nth: usize| &tokens[words[nth]].token;
+    let mut parentheses: Vec<(usize, Token)> = Vec::new();
+    for nth in (1..words.len()).filter(|nth| keyword(token(*nth)) == Keyword::COLLATE) {
+        if let Some(start) = cast_before(&token, nth) {
+            parentheses.push((words[start], Token::LParen));
+            parentheses.push((words[nth], Token::RParen));
+        }
+    }
+    if parentheses.is_empty() {
+        return tokens;
+    }
+    // One that closes stands before one that opens at the same place.
+    parentheses.sort_by_key(|(at, parenthesis)| (*at, *parenthesis == Token::LParen));
+    let mut written = Vec::with_capacity(tokens.len() + parentheses.len());
+    let mut left = parentheses.into_iter().peekable();
+    for (at, token) in tokens.into_iter().enumerate() {
+        while let Some((_, parenthesis)) = left.next_if(|(place, _)| *place == at) {
+            written.push(TokenWithSpan { token: parenthesis, span: token.span });
+        }
+        written.push(token);
+    }
+    written
+}
+
+/// Where the operand of the casts begins that end before this word; `None` where none does.
+fn cast_before<'t>(token: &impl Fn(usize) -> &'t Token, end: usize) -> Option<usize> {
+    let mut start = operand_before(token, end)?;
+    let mut is_cast = false;
+    while start > 0 && *token(start - 1) == Token::DoubleColon {
+        is_cast = true;
+        start = operand_before(token, start - 1)?;
+    }
+    is_cast.then_some(start)
+}
+
+/// Where the name, constant, call or type begins that ends before this word.
+fn operand_before<'t>(token: &impl Fn(usize) -> &'t Token, end: usize) -> Option<usize> {
+    let mut at = end.checked_sub(1)?;
+    while matches!(token(at), Token::RParen | Token::RBracket) {
+        at = opening(token, at)?;
+        match at.checked_sub(1).map(token) {
+            Some(before) if is_called(before) || matches!(before, Token::RParen | Token::RBracket) => at -= 1,
+            _ if *token(at) == Token::LParen => return Some(at),
+            _ => return None,
+        }
+    }
+    if !ends_a_value(token(at)) || keyword(token(at)) == Keyword::END {
+        return None;
+    }
+    while at >= 2 && *token(at - 1) == Token::Period {
+        at -= 2;
+    }
+    // `double precision`, `date '2000-01-01'`.
+    match at.checked_sub(1).map(token) {
+        Some(Token::Word(Word { quote_style: None, keyword, .. })) if is_of_type(*keyword) => Some(at - 1),
+        _ => Some(at),
+    }
+}
+
+/// The bracket that this one closes.
+fn opening<'t>(token: &impl Fn(usize) -> &'t Token, closing: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for at in (0..=closing).rev() {
+        match token(at) {
+            Token::RParen | Token::RBracket => depth += 1,
+            Token::LParen | Token::LBracket => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// A word before a bracket that belongs to what is in it: a function, a type or an array.
+fn is_called(before: &Token) -> bool {
+    let is_reserved = matches!(keyword(before), Keyword::IN | Keyword::FILTER | Keyword::OVER | Keyword::GROUP | Keyword::USING | Keyword::VALUES);
+    matches!(before, Token::Word(_)) && (ends_a_value(before) || keyword(before) == Keyword::ARRAY) && !is_reserved
+}
+
+fn is_of_type(word: Keyword) -> bool {
+    matches!(word, Keyword::DOUBLE | Keyword::CHARACTER | Keyword::BIT | Keyword::DATE | Keyword::TIME | Keyword::TIMESTAMP | Keyword::INTERVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Statement, parse};
+
+    #[test]
+    fn casts_are_compared_by_a_collation() {
+        for (written, read) in [
+            ("'1'::text COLLATE \"C\"", "('1'::TEXT) COLLATE \"C\""),
+            ("a.b::varchar(3)::text COLLATE \"C\" < c", "(a.b::VARCHAR(3)::TEXT) COLLATE \"C\" < c"),
+            ("1 + lower(x)::text collate pg_catalog.\"C\"", "1 + (lower(x)::TEXT) COLLATE pg_catalog.\"C\""),
+            ("(a || b)::text COLLATE \"C\" || c::text COLLATE \"C\"", "((a || b)::TEXT) COLLATE \"C\" || (c::TEXT) COLLATE \"C\""),
+            ("x[1]::text COLLATE \"C\"", "(x[1]::TEXT) COLLATE \"C\""),
+            ("date '2000-01-01'::text COLLATE \"C\"", "(DATE '2000-01-01'::TEXT) COLLATE \"C\""),
+            ("a COLLATE \"C\"", "a COLLATE \"C\""),
+        ] {
+            let statements = parse(&format!("SELECT {written}")).unwrap_or_else(|e| panic!("{written}: {e}"));
+            let [Statement::Query(query)] = statements.as_slice() else { panic!("{written}") };
+            assert_eq!(query.to_sql(), format!("SELECT {read}"), "{written}");
+        }
+        // What is within an IN or a window is no operand of its own.
+        for other in ["a IN (1)::text COLLATE \"C\"", "count(*) OVER (w)::text COLLATE \"C\"", "CASE WHEN a THEN b END::text COLLATE \"C\""] {
+            assert!(parse(&format!("SELECT {other}")).is_err(), "{other}");
+        }
+    }
+}
