@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use super::progress::Stderr;
 use tracing_subscriber::filter::{EnvFilter, FilterFn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt};
@@ -17,7 +18,7 @@ pub fn start(default: &str) {
         EnvFilter::new(default)
     });
     let ours = FilterFn::new(|metadata| metadata.target() == "pgveil" || metadata.target().starts_with("pgveil::"));
-    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let layer = fmt::layer().with_writer(|| Stderr).with_target(false);
     let layer: Box<dyn Layer<_> + Send + Sync> = if std::env::var("PGVEIL_LOG_FORMAT").is_ok_and(|format| format == "json") {
         layer.json().flatten_event(true).boxed()
     } else {

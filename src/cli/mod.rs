@@ -12,6 +12,7 @@ mod log;
 mod notify;
 mod password;
 mod process;
+mod progress;
 pub mod reload;
 mod serve;
 mod signal;

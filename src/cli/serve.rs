@@ -10,6 +10,7 @@ use super::{Failure, notify, process, reload, signal, start, tls};
 use crate::admin;
 use crate::engine::Exchange;
 use crate::policy::Certificate;
+use crate::postgres::LocalPostgres;
 use crate::shadow::ShadowSource;
 use crate::wire;
 
@@ -41,12 +42,15 @@ pub async fn run(options: ServeOptions) -> Result<(), Failure> {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
+    let source = file.shadow_url.clone().map_or(ShadowSource::Local, ShadowSource::Url);
+    if matches!(source, ShadowSource::Local) {
+        tokio::spawn(LocalPostgres::prepare());
+    }
     let started = signal::unless(&token, async {
         let opened = start::open(&file, &database).await?;
         for warning in &opened.warnings {
             tracing::warn!("{warning}");
         }
-        let source = file.shadow_url.clone().map_or(ShadowSource::Local, ShadowSource::Url);
         start::engine(opened, database.clone(), source, ledger.expose(), start::CONNECTIONS, None).await
     });
     let started = started.await?;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio_postgres::Config;
 
 use super::Failure;
+use super::progress::Step;
 use crate::catalog::{self, Catalog, Server};
 use crate::engine::{Engine, Service};
 use crate::execute::Backend;
 use crate::ledger::{self, AccountSpec, Found, Ledger};
-use crate::mechanism::{Cap, Fixed};
 use crate::policy::{self, Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Secret};
 use crate::postgres::{self, Connected, Locale, connect};
 use crate::search;
@@ -75,8 +75,12 @@ pub fn config(url: &str) -> Result<Config, Failure> {
 
 /// Connects, reads the catalog and checks the policy against it.
 pub async fn open(file: &File, database: &Config) -> Result<Opened, Failure> {
-    let connected = connect(database).await.map_err(unreachable_database)?;
+    let connected = {
+        let _connecting = Step::begin("connecting to the database");
+        connect(database).await.map_err(unreachable_database)?
+    };
     let catalog = catalog::load(&connected.client).await.map_err(Failure::new)?;
+    let _checking = Step::begin(&format!("checking the policy against database {}", catalog.database));
     let Checked { policy, warnings } = policy::check(file, &catalog, &connected.client).await.map_err(Failure::Policy)?;
     Ok(Opened { policy, warnings, catalog, connected })
 }
@@ -113,6 +117,10 @@ pub async fn engine(
         locale: Some(locale),
         ..ShadowOptions::new(source, catalog.database.clone(), catalog.server_version.clone())
     };
+    let starting = Step::begin(match options.source {
+        ShadowSource::Url(_) => "building the shadow on the server of shadow.url",
+        ShadowSource::Local | ShadowSource::LocalEngine(_) => "starting a PostgreSQL of our own as the shadow",
+    });
     let shadow = Shadow::start(&policy, options).await.map_err(|e| {
         Failure::with_remedy(
             e,
@@ -120,7 +128,8 @@ pub async fn engine(
         )
     })?;
     let server = Server::of(&connected.client).await.map_err(Failure::new)?;
-    let mirrored = shadow.mirror(&connected.client).await.map_err(Failure::new)?;
+    drop(starting);
+    let mirrored = mirror(&shadow, &connected.client).await?;
     // An embedded engine takes one session: the backend's comes next.
     connected.close().await;
     let warnings = shadow.warnings().to_vec();
@@ -132,6 +141,14 @@ pub async fn engine(
         None => engine,
     };
     Ok(Started { engine: Arc::new(engine), warnings, mirrored })
+}
+
+/// Copies the public tables into the shadow.
+async fn mirror(shadow: &Shadow, source: &tokio_postgres::Client) -> Result<Vec<Mirrored>, Failure> {
+    let step = Step::begin("copying the public tables into the shadow");
+    let mirrored = shadow.mirror_heard(source, &|now| step.copying(now)).await.map_err(Failure::new)?;
+    step.copied(&mirrored);
+    Ok(mirrored)
 }
 
 /// The policy with what its searches found, and what each role pays for that.
@@ -191,7 +208,7 @@ pub async fn shadow_again(engine: &Engine, database: &Config, source: ShadowSour
     let options = ShadowOptions::new(source, engine.database(), engine.server_version());
     let shadow = Shadow::start(engine.policy(), options).await.map_err(Failure::new)?;
     let connected = connect(database).await.map_err(unreachable_database)?;
-    let mirrored = shadow.mirror(&connected.client).await.map(drop).map_err(Failure::new);
+    let mirrored = mirror(&shadow, &connected.client).await.map(drop);
     connected.close().await;
     shadow.stop().await;
     mirrored
@@ -214,8 +231,7 @@ pub fn accounts(privacy: &Privacy, roles: &[Role]) -> Result<(AccountSpec, Vec<A
 
 fn account(name: &str, budget: Budget, renew: Renew, privacy: &Privacy) -> Result<AccountSpec, Failure> {
     let share = privacy.threshold_share;
-    let fixed = Fixed::round_down;
-    let cap = Cap::new(fixed(budget.epsilon), fixed(budget.delta), fixed(share), privacy.accounting)
+    let cap = policy::cap(budget, share, privacy.accounting)
         .map_err(|e| Failure::with_remedy(format_args!("the budget of {name}: {e}"), "Change the budget in the policy."))?;
     Ok(AccountSpec { name: name.to_owned(), budget, threshold_share: share, cap, renew })
 }

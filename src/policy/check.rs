@@ -42,6 +42,7 @@ impl Listed<'_> {
 /// Checks every table, unit, path, column, bound and domain; reads the domains from their public tables. All errors are reported at once.
 pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) -> Result<Checked, Vec<PolicyError>> {
     let mut findings = Findings::new(&file.name);
+    findings.warnings.clone_from(&file.warnings);
     if catalog.server_encoding != "UTF8" {
         let found = &catalog.server_encoding;
         findings.error(
@@ -54,21 +55,19 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
     let units = units::check(file, &listed, &mut findings);
     placement::check(file, catalog, &listed, &units, &mut findings);
 
-    let mut domains = Domains::new(reader, &listed, file.limits.groups);
+    let mut domains = Domains::new(reader, &listed, file);
     let (mut tables, mut sought) = (Vec::new(), Vec::new());
     for (table, unit) in listed.iter().zip(units) {
         // Before any list is read: what changes in between counts as changed.
         let content = if table.is_public() { domains.content(table.relation, file.limits.mirror_rows).await } else { None };
         let columns = columns::check(table, &listed, file.limits.groups, &mut domains, &mut findings).await;
+        sought.extend(searches::of(table, tables.len(), unit.as_ref(), &columns, &mut findings));
         let protection = match (table.is_public(), unit) {
             (true, _) => Protection::Public,
             (false, Some(unit)) => Protection::Private(unit),
             // Without a unit there is an error already, so this table reaches no policy.
             (false, None) => continue,
         };
-        if let Protection::Private(unit) = &protection {
-            sought.extend(searches::of(table, tables.len(), unit, &columns, &mut findings));
-        }
         let listing = match protection {
             Protection::Public => domains.listing(table.relation, &columns).await,
             Protection::Private(_) => None,
@@ -106,9 +105,9 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         time_grain: file.time_grain,
     };
     policy.version = version::digest(&policy);
-    for role in &policy.roles {
+    for (role, place) in policy.roles.iter().zip(&file.role_places) {
         if let Err(refusal) = role.wishes.within(&policy) {
-            findings.error(file.database_place, format!("the settings of role \"{}\": {refusal}", role.name));
+            findings.error(*place, format!("the settings of role \"{}\": {refusal}", role.name));
         }
     }
     if !findings.errors.is_empty() {

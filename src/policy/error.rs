@@ -56,6 +56,11 @@ impl Findings {
         self.warnings.push(PolicyError { file: self.file.clone(), place, message: message.into() });
     }
 
+    /// The warnings, where there are no errors.
+    pub fn into_warnings(self) -> Vec<PolicyError> {
+        self.warnings
+    }
+
     /// The errors in the order of the file.
     pub fn into_errors(mut self) -> Vec<PolicyError> {
         self.errors.sort_by_key(|e| e.place);

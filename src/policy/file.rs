@@ -8,10 +8,12 @@ pub use tables::{ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntr
 
 use std::time::Duration;
 
-use super::error::{Findings, Place, PolicyError};
+use super::error::{At, Findings, Place, PolicyError};
 use super::tree::{self, Node};
 use super::walk::{self, Environment, Fields};
-use super::{Limits, Previews, Privacy, Role, Secret};
+use super::{Ceilings, Limits, Previews, Privacy, Role, Secret};
+use privacy::Owner;
+use roles::Allowed;
 
 /// A policy file that is whole in itself; `check` compares it with the database.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +25,8 @@ pub struct File {
     pub shadow_url: Option<Secret>,
     pub privacy: Privacy,
     pub roles: Vec<Role>,
+    /// Where the settings of each role stand, or else the role itself.
+    pub role_places: Vec<Place>,
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
     pub previews: Previews,
@@ -32,6 +36,8 @@ pub struct File {
     pub time_grain: Option<Duration>,
     /// Where findings about the database as a whole are shown.
     pub database_place: Place,
+    /// What its owner should still look at.
+    pub warnings: Vec<PolicyError>,
 }
 
 impl File {
@@ -40,9 +46,14 @@ impl File {
         let mut findings = Findings::new(name);
         let file = tree::parse(text, &mut findings).and_then(|root| read(name, &root, &environment, &mut findings));
         match file {
-            Some(file) if findings.errors.is_empty() => Ok(file),
+            Some(file) if findings.errors.is_empty() => Ok(Self { warnings: findings.into_warnings(), ..file }),
             _ => Err(findings.into_errors()),
         }
+    }
+
+    /// Whether it lists this table.
+    pub fn names(&self, schema: &str, table: &str) -> bool {
+        self.tables.iter().any(|entry| (entry.schema.as_str(), entry.name.as_str()) == (schema, table))
     }
 }
 
@@ -56,35 +67,52 @@ fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Fi
     let ledger_url =
         fields.optional("ledger").and_then(|node| url(node, "ledger", &["sqlite://", "postgres://", "postgresql://"], environment, findings));
     let shadow_url = fields.optional("shadow").and_then(|node| url(node, "shadow", &["postgres://", "postgresql://"], environment, findings));
-    let privacy = fields
+    let (privacy, owner) = fields
         .required("privacy", "privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}", findings)
-        .and_then(|node| privacy::read(node, findings));
-    let roles = fields
-        .required("roles", "roles: [{name: …, password: …, budget: {epsilon: 1, delta: 1e-7}}]", findings)
-        .and_then(|node| roles::read(node, privacy.as_ref(), environment, findings));
+        .map_or((None, Owner::default()), |node| privacy::read(node, findings));
+    let roles = fields.required("roles", "roles: [{name: …, password: …, budget: {epsilon: 1, delta: 1e-7}}]", findings);
     let tables = fields.required("tables", "tables: {schema.table: …}", findings).and_then(|node| tables::read(node, findings));
     let limits = match fields.optional("limits") {
         Some(node) => limits(node, findings),
         None => Some(LIMITS),
     };
+    let ceilings = ceilings(&owner, limits.as_ref(), tables.as_deref());
+    let roles = roles.and_then(|node| roles::read(node, &Allowed { owner, ceilings }, environment, findings));
     let time_grain = fields.optional("time_grain").and_then(|node| duration(node, "time_grain", findings));
     let quantum = fields.optional("timing").and_then(|node| timing(node, findings));
     let previews = fields.optional("previews").map_or(Some(Previews::Refused), |node| previews(node, findings));
     fields.done(findings);
+    let (roles, role_places) = roles?.into_iter().unzip();
     Some(File {
         name: name.to_owned(),
         database_url,
         ledger_url,
         shadow_url,
         privacy: privacy?,
-        roles: roles?,
+        roles,
+        role_places,
         tables: tables?,
         limits: limits?,
         previews: previews?,
         quantum,
         time_grain,
         database_place: database.map_or(root.place, |node| node.place),
+        warnings: Vec::new(),
     })
+}
+
+/// What the settings of roles may ask for, as far as the file tells: a key of the database may still lower the rows.
+fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]>) -> Ceilings {
+    let rows = |table: &TableEntry| match &table.rule {
+        TableRule::Private { rows_per_unit: Some(At { value: RowsRule::Most(most), .. }), .. } => *most,
+        TableRule::Private { .. } | TableRule::Public => 0,
+    };
+    let declared = tables.map(|tables| tables.iter().map(rows).max().unwrap_or(0));
+    Ceilings {
+        epsilon: owner.epsilon_max,
+        groups_per_unit: limits.map(|limits| limits.groups_per_unit),
+        rows_per_unit: limits.zip(declared).map(|(limits, declared)| limits.rows_per_unit.max(declared)),
+    }
 }
 
 /// `previews: refused` or `previews: empty`.

@@ -24,9 +24,10 @@ pub use search::{Finding, ROWS_MAX, Search, Sought};
 pub use secret::Secret;
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
-pub use wishes::{KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
+pub use wishes::{Ceilings, KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 
 use crate::catalog::{Collation, Content, ForeignKey, Type, UniqueKey, UserType};
+use crate::mechanism::{Cap, CapError, Fixed};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,6 +39,15 @@ pub struct Budget {
 }
 
 pub use crate::mechanism::Accounting;
+
+/// What an account of this budget may spend, everything rounded down.
+///
+/// # Errors
+/// Where the budget leaves nothing to spend.
+pub fn cap(budget: Budget, threshold_share: f64, accounting: Accounting) -> Result<Cap, CapError> {
+    let fixed = Fixed::round_down;
+    Cap::new(fixed(budget.epsilon), fixed(budget.delta), fixed(threshold_share), accounting)
+}
 
 /// When a role's budget begins anew: at 00:00 UTC on Mondays, or on the first of the month. What was learnt before is not forgotten: periods add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

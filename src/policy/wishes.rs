@@ -19,6 +19,14 @@ pub struct Wishes {
     pub notices: Notices,
 }
 
+/// The most that settings may ask for; `None` where it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Ceilings {
+    pub epsilon: Option<f64>,
+    pub groups_per_unit: Option<u32>,
+    pub rows_per_unit: Option<u32>,
+}
+
 /// A wanted standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TargetError {
@@ -197,26 +205,31 @@ impl Wishes {
     /// # Errors
     /// 22023, naming the ceiling.
     pub fn within(&self, policy: &Policy) -> Result<(), Refusal> {
-        let past = |name: &str, most: String| {
-            Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{name} may be at most {most} here"))
-                .detail("The data owner's policy sets the ceiling."))
-        };
-        let most = policy.privacy.epsilon_max;
         if self.epsilon.is_some_and(|e| e.is_nan() || e <= 0.0) {
             return Err(Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, "pgveil.epsilon must be a positive number"));
         }
-        if self.epsilon.is_some_and(|e| e > most) {
-            return past("pgveil.epsilon", most.to_string());
-        }
-        let most = policy.limits.groups_per_unit;
-        if self.groups_per_unit.is_some_and(|n| n > most) {
-            return past("pgveil.max_groups_per_unit", most.to_string());
-        }
-        let most = policy.rows_per_unit_max();
-        if self.rows_per_unit.is_some_and(|n| n > most) {
-            return past("pgveil.max_rows_per_unit", most.to_string());
-        }
-        Ok(())
+        let ceilings = Ceilings {
+            epsilon: Some(policy.privacy.epsilon_max),
+            groups_per_unit: Some(policy.limits.groups_per_unit),
+            rows_per_unit: Some(policy.rows_per_unit_max()),
+        };
+        self.past(&ceilings).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// A refusal for each setting above its ceiling.
+    pub fn past(&self, ceilings: &Ceilings) -> Vec<Refusal> {
+        let Ceilings { epsilon, groups_per_unit, rows_per_unit } = *ceilings;
+        let over = |name: &str, wanted: Option<f64>, most: Option<f64>| {
+            let most = most.filter(|most| wanted.is_some_and(|wanted| wanted > *most))?;
+            let refusal = Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{name} may be at most {most} here"));
+            Some(refusal.detail("The data owner's policy sets the ceiling."))
+        };
+        let past = [
+            over("pgveil.epsilon", self.epsilon, epsilon),
+            over("pgveil.max_groups_per_unit", self.groups_per_unit.map(f64::from), groups_per_unit.map(f64::from)),
+            over("pgveil.max_rows_per_unit", self.rows_per_unit.map(f64::from), rows_per_unit.map(f64::from)),
+        ];
+        past.into_iter().flatten().collect()
     }
 }
 

@@ -104,6 +104,13 @@ impl LocalPostgres {
         Self::start_found(binaries::find()?, options).await
     }
 
+    /// Makes what servers are copied from ahead of time, which takes a second. A failure is for [`Self::start`] to tell.
+    pub async fn prepare() {
+        if let Ok(binaries::Found::Directory(binaries)) = binaries::find() {
+            let _ = native::pristine(&binaries).await;
+        }
+    }
+
     /// Starts a server of one kind, whatever the environment says.
     pub async fn start_engine(engine: Engine, options: Options) -> Result<Self, Error> {
         let found = match engine {

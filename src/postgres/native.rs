@@ -117,7 +117,7 @@ impl Native {
 }
 
 /// Where the pristine cluster lies; made by the first caller, for whom the others wait.
-async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
+pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
     let mut cluster = CLUSTER.lock().await;
     if let Some((of, directory)) = cluster.as_ref()
         && of == binaries

@@ -16,12 +16,35 @@ pub struct Mirrored {
     pub rows: Option<u64>,
 }
 
+/// How far the copying of a public table has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copying<'a> {
+    pub schema: &'a str,
+    pub table: &'a str,
+    pub rows: u64,
+    /// How many there are about, where the real database's statistics say.
+    pub of: Option<u64>,
+}
+
+/// Hears how the copying goes on: at each table's begin, and every so many rows.
+pub type Heard<'a> = &'a (dyn Fn(Copying<'_>) + Sync);
+
+/// Rows between two reports.
+const REPORT_ROWS: u64 = 10_000;
+
 /// `keys` are the statements of the public tables' foreign keys.
-pub async fn mirror(source: &Client, shadow: &mut Client, tables: &[Shape], keys: &[String], rows_max: u64) -> Result<Vec<Mirrored>, ShadowError> {
+pub async fn mirror(
+    source: &Client,
+    shadow: &mut Client,
+    tables: &[Shape],
+    keys: &[String],
+    rows_max: u64,
+    heard: Heard<'_>,
+) -> Result<Vec<Mirrored>, ShadowError> {
     let mut mirrored = Vec::new();
     unlink(shadow, tables).await?;
     for table in tables.iter().filter(|table| table.is_public) {
-        let rows = copy(source, shadow, table, rows_max).await?;
+        let rows = copy(source, shadow, table, rows_max, heard).await?;
         if rows.is_none() {
             tracing::info!(schema = table.schema, table = table.name, "public table is too large to mirror");
         }
@@ -59,7 +82,9 @@ async fn link(shadow: &Client, keys: &[String]) -> Result<(), ShadowError> {
 }
 
 /// Binary, since only built-in types are mirrored: no setting reaches the values. One row past the limit tells that there are too many.
-async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64) -> Result<Option<u64>, ShadowError> {
+async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64, heard: Heard<'_>) -> Result<Option<u64>, ShadowError> {
+    let report = Copying { schema: &table.schema, table: &table.name, rows: 0, of: estimate(source, table).await };
+    heard(report);
     let (name, columns) = (qualified(&table.schema, &table.name), list(&table.columns));
     let transaction = shadow.transaction().await?;
     transaction.batch_execute(&format!("TRUNCATE {name} CASCADE")).await?;
@@ -73,8 +98,14 @@ async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64
             .map_err(|error| unread(&error))?;
         let sink = transaction.copy_in(&format!("COPY {name} ({columns}) FROM STDIN (FORMAT binary)")).await?;
         pin_mut!(outgoing, sink);
-        while let Some(chunk) = outgoing.next().await {
-            sink.send(chunk.map_err(|error| unread(&error))?).await?;
+        let mut rows = 0;
+        // One message a row; `send` would flush each, and take ten times as long.
+        while let Some(row) = outgoing.next().await {
+            sink.feed(row.map_err(|error| unread(&error))?).await?;
+            rows += 1;
+            if rows % REPORT_ROWS == 0 {
+                heard(Copying { rows, ..report });
+            }
         }
         sink.finish().await?
     };
@@ -83,6 +114,14 @@ async fn copy(source: &Client, shadow: &mut Client, table: &Shape, rows_max: u64
     }
     transaction.commit().await?;
     Ok((rows <= rows_max).then_some(rows))
+}
+
+/// What the real database last counted or guessed; nothing depends on it.
+async fn estimate(source: &Client, table: &Shape) -> Option<u64> {
+    let sql = "SELECT c.reltuples::float8 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = $1 AND c.relname = $2";
+    let rows: f64 = source.query_opt(sql, &[&table.schema, &table.name]).await.ok()??.try_get(0).ok()?;
+    (rows >= 1.0).then_some(rows as u64)
 }
 
 /// The real database's text stays out of what a client might see.

@@ -27,7 +27,7 @@ pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
 pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
 
-pub use mirror::Mirrored;
+pub use mirror::{Copying, Heard, Mirrored};
 pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
 pub use stock::{Held, Share, Stock};
 pub use twin::twin;
@@ -177,10 +177,15 @@ impl Shadow {
 
     /// Fills the public tables from the real database; a table of more rows than `limits.mirror_rows` stays empty and is reported.
     pub async fn mirror(&self, source: &tokio_postgres::Client) -> Result<Vec<Mirrored>, ShadowError> {
+        self.mirror_heard(source, &|_| ()).await
+    }
+
+    /// The same, and says how it goes on.
+    pub async fn mirror_heard(&self, source: &tokio_postgres::Client, heard: Heard<'_>) -> Result<Vec<Mirrored>, ShadowError> {
         // An embedded engine serves one session: ours must be the only one.
         let exclusive = if self.engine == Engine::Embedded { Some(self.pool.exclusive().await?) } else { None };
         let mut admin = connect(&self.admin).await?;
-        let mirrored = mirror::mirror(source, &mut admin.client, &self.tables, &self.public_keys, self.mirror_rows_max).await;
+        let mirrored = mirror::mirror(source, &mut admin.client, &self.tables, &self.public_keys, self.mirror_rows_max, heard).await;
         admin.close().await;
         drop(exclusive);
         mirrored

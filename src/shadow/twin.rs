@@ -19,6 +19,6 @@ pub async fn twin(policy: &Policy, source: &Client, twin: &mut Client) -> Result
     build::rebuild(twin, &schema.statements, None).await?;
     // Views and functions of pgveil's own are for typing alone.
     twin.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA))).await?;
-    mirror::mirror(source, twin, &schema.tables, &schema.public_keys, policy.limits.mirror_rows).await?;
+    mirror::mirror(source, twin, &schema.tables, &schema.public_keys, policy.limits.mirror_rows, &|_| ()).await?;
     Ok(schema.warnings)
 }

@@ -132,6 +132,26 @@ fn a_broken_policy_is_shown_by_its_places() {
     assert!(said.lines().any(|line| line.starts_with(&format!("{name}:2:"))), "{said}");
 }
 
+/// What it does is a line of the log for each step, or one line that moves where a terminal looks on.
+#[tokio::test]
+async fn a_command_says_what_it_does() {
+    use pgveil::postgres::{LocalPostgres, Options};
+    let server = LocalPostgres::start(Options { database: Some("empty".to_owned()), ..Options::default() }).await.unwrap();
+    let environment = [("DATABASE_URL", server.url()), ("PGVEIL_LEDGER", "sqlite:///nowhere/ledger.db")];
+    let piped = pgveil(&["check", "policies/demo.yaml"], &environment);
+    let (said, step) = (text(&piped.stderr), "checking the policy against database empty");
+    for step in ["connecting to the database", step] {
+        assert_eq!(said.lines().filter(|line| line.ends_with(&format!("INFO {step}"))).count(), 1, "{said}");
+    }
+    assert!(said.ends_with("error: the policy does not hold (4 errors)\n"), "{said}");
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{PGVEIL} check policies/demo.yaml"), "/dev/null"]).envs(environment).stdin(Stdio::null());
+    let seen = text(&script.env_remove("PGVEIL_LOG").env_remove("RUST_LOG").output().expect("script, of util-linux").stdout);
+    assert!(seen.contains(step) && seen.contains('\r') && !seen.contains("INFO"), "{seen}");
+    let left: Vec<&str> = seen.rsplit('\r').take(6).collect();
+    assert!(seen.contains("(4 errors)") && !left.iter().any(|line| line.contains(step)), "the line is cleared: {seen:?}");
+}
+
 #[test]
 fn usage_errors_exit_with_2() {
     assert_eq!(pgveil(&["demo", "--listen", "nowhere"], &[]).status.code(), Some(2));

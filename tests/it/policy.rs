@@ -261,6 +261,57 @@ async fn columns_agree_with_their_types() {
     refused(&client, &many, &["7:48: bounds", "7:57: column \"wage\"", "7:88: a value", "7:91: a value"]).await;
 }
 
+/// What is wrong with one table, step or column hides nothing of the others.
+#[tokio::test]
+async fn no_error_against_the_database_hides_another() {
+    let server = Server::shared();
+    let client = shop(&server).await;
+    let tables = "  s.codes: public
+  s.nobody: public
+  s.view: public
+  s.people:
+    unit: r
+    rows_per_unit: auto
+    columns:
+      nothing: visible
+      name: {bounds: auto}
+      born: {bounds: [1900-01-01, 1899-01-01]}
+      flag: {values: [perhaps], complete: true}
+      code: {domain: s.nobody.code}
+      age: {bounds: [0, 120], nullable: false}
+      tags: {values: [a]}
+  s.orders:
+    unit: {path: [other -> s.people.id]}
+    columns:
+      total: {bounds: [0, much]}
+      big: {domain: s.people.code}
+  s.items:
+    unit: {path: [order_id -> s.orders.order_id, other -> s.people.age]}
+  s.staff: {unit: {path: [staff_id -> s.visits.id]}}
+";
+    refused(
+        &client,
+        tables,
+        &[
+            "6:3: table s.nobody does not exist",
+            "7:3: s.view is a view",
+            "9:11: column \"r\" of s.people cannot be the unit: real rounds",
+            "12:7: column \"nothing\" does not exist in s.people",
+            "13:22: column \"name\" is character varying(5); `auto` finds bounds of numbers only",
+            "14:22: bounds of column \"born\": the lower bound must be below the upper bound",
+            "15:23: a value of column \"flag\" (boolean) must be true or false",
+            "17:41: column \"age\" may be NULL",
+            "18:7: column \"tags\" is text[], for which a list of values is not offered",
+            "20:19: s.orders.other has no valid foreign key to s.people.id",
+            "22:27: the upper bound of column \"total\" (numeric) must be",
+            "23:21: domain s.people.code is in a private table",
+            "25:19: the path of s.items must go on from s.orders exactly as the unit of s.orders does",
+            "26:27: the path leads to s.visits, which is not a table of this policy",
+        ],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn constants_are_exact_and_columns_in_order() {
     let server = Server::shared();

@@ -162,6 +162,13 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect();
     let said = |words: &str| lines.iter().filter(|line| line["message"].as_str().is_some_and(|message| message.contains(words))).count();
     assert_eq!((said("the policy was reloaded"), said("the policy in force stays"), said("nonsense")), (2, 1, 1), "{log}");
+    // What start-up and two reloads do, and the table that was copied: no row of the other ones is.
+    assert_eq!(
+        (said("starting a PostgreSQL of our own as the shadow"), said("copying public table nls.industries into the shadow")),
+        (3, 3),
+        "{log}"
+    );
+    assert_eq!((said("copied 25 rows of 2 public tables"), said("copying public table nls.women")), (3, 0), "{log}");
     // No statement, in whole or in part.
     assert!(!log.contains("count("), "{log}");
 }

@@ -11,6 +11,7 @@ use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::DemoOptions;
+use super::progress::Step;
 use super::start::{self, Started};
 use super::{Failure, serve, signal, tls};
 use crate::policy::{File, Secret};
@@ -71,7 +72,9 @@ impl Demo {
         let scratch = Directory::scratch().map_err(Failure::new)?;
         let (local, config) = match url {
             None => {
+                let starting = Step::begin("starting a PostgreSQL for the survey data");
                 let local = local().await?;
+                drop(starting);
                 clock.phase("PostgreSQL started");
                 let config = load::throw_away(&local).await?;
                 (Some(local), config)

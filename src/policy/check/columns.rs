@@ -157,7 +157,9 @@ async fn rule(entry: &ColumnEntry, column: &catalog::Column, made: &mut Column, 
 /// Whether the list has every value that occurs and will occur. A foreign key's table and an enum's labels may grow after the list was read: only the owner can say that they do not.
 fn is_complete(entry: &ColumnEntry, column: &catalog::Column, made: &Column, findings: &mut Findings) -> bool {
     let Some(listed) = &made.domain else {
-        if let Some(complete) = &entry.complete {
+        // A list that cannot be read has its error already.
+        let is_listed = matches!(entry.rule, ColumnRule::Values(_) | ColumnRule::Domain(_));
+        if let Some(complete) = entry.complete.as_ref().filter(|_| !is_listed) {
             findings.error(complete.place, format!("column \"{}\": complete is said of values or of a domain", column.name));
         }
         return false;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use super::super::error::{At, Findings};
+use super::super::file::{File, TableRule};
 use super::super::scalar;
-use super::super::{Column, Listing, Scalar, file::TableRule};
+use super::super::{Bounds, Column, Listing, Scalar};
 use super::{Listed, find_column};
 use crate::catalog::{self, Content, PRINTED};
 
@@ -81,13 +82,14 @@ type Name = (String, String, String);
 pub struct Domains<'a> {
     reader: &'a dyn DomainReader,
     listed: &'a [Listed<'a>],
+    file: &'a File,
     max: u32,
     texts: BTreeMap<Name, Vec<String>>,
 }
 
 impl<'a> Domains<'a> {
-    pub fn new(reader: &'a dyn DomainReader, listed: &'a [Listed<'a>], max: u32) -> Self {
-        Self { reader, listed, max, texts: BTreeMap::new() }
+    pub fn new(reader: &'a dyn DomainReader, listed: &'a [Listed<'a>], file: &'a File) -> Self {
+        Self { reader, listed, file, max: file.limits.groups, texts: BTreeMap::new() }
     }
 
     /// The values for a column of this type, sorted and distinct. NULL is left out: whether it is a member is for the column to say.
@@ -177,7 +179,11 @@ impl<'a> Domains<'a> {
     fn source(&self, name: &At<Name>, column: &catalog::Column, findings: &mut Findings) -> Option<String> {
         let (schema, table, source) = &name.value;
         let Some(listed) = self.listed.iter().find(|t| (&t.relation.schema, &t.relation.name) == (schema, table)) else {
-            findings.error(name.place, format!("domain {schema}.{table}.{source} is not in a table of this policy; list {schema}.{table} as public"));
+            // One that the file names and the database has not has its error already.
+            if !self.file.names(schema, table) {
+                findings
+                    .error(name.place, format!("domain {schema}.{table}.{source} is not in a table of this policy; list {schema}.{table} as public"));
+            }
             return None;
         };
         if listed.entry.rule != TableRule::Public {

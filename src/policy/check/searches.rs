@@ -11,11 +11,11 @@ use crate::catalog;
 /// Fewer ends to choose from are no search.
 const EDGES_LEAST: usize = 3;
 
-/// The searches of one private table: its rows first, then its columns in their order. `at` is its place among the policy's tables.
-pub fn of(table: &Listed<'_>, at: usize, unit: &Unit, columns: &[Column], findings: &mut Findings) -> Vec<Search> {
+/// The searches of one table: its rows first, then its columns in their order. `at` is its place among the policy's tables.
+pub fn of(table: &Listed<'_>, at: usize, unit: Option<&Unit>, columns: &[Column], findings: &mut Findings) -> Vec<Search> {
     let TableRule::Private { rows_per_unit, columns: entries, .. } = &table.entry.rule else { return Vec::new() };
     let mut searches = Vec::new();
-    if rows_per_unit.as_ref().is_some_and(|rows| rows.value == RowsRule::Searched) && !unit.is_primary_key {
+    if rows_per_unit.as_ref().is_some_and(|rows| rows.value == RowsRule::Searched) && unit.is_some_and(|unit| !unit.is_primary_key) {
         searches.push(Search { table: at, sought: Sought::Rows });
     }
     for (position, column) in columns.iter().enumerate() {

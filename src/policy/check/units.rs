@@ -21,7 +21,7 @@ fn unit(file: &File, table: &Listed<'_>, listed: &[Listed<'_>], findings: &mut F
             (Vec::new(), column.name.clone(), column.data_type.clone(), is_primary_key(table, column))
         }
         UnitRule::Path { steps, trusted } => {
-            let column = follow(table, steps, *trusted, listed, findings)?;
+            let column = follow(file, table, steps, *trusted, listed, findings)?;
             let path = steps.iter().map(|s| made(&s.value)).collect();
             (path, column.name.clone(), column.data_type.clone(), false)
         }
@@ -126,11 +126,20 @@ fn is_primary_key(table: &Listed<'_>, unit: &Column) -> bool {
         && relation.unique_keys.iter().any(|key| key.primary && key.is_within(&[&unit.name], &Equality::Own))
 }
 
-/// Walks a path to the column that is the unit.
-fn follow<'a>(table: &Listed<'a>, steps: &[At<PathStep>], trusted: bool, listed: &[Listed<'a>], findings: &mut Findings) -> Option<&'a Column> {
+/// Walks a path to the column that is the unit, past steps that are wrong, so that each one's errors are told.
+fn follow<'a>(
+    file: &File,
+    table: &Listed<'a>,
+    steps: &[At<PathStep>],
+    trusted: bool,
+    listed: &[Listed<'a>],
+    findings: &mut Findings,
+) -> Option<&'a Column> {
     let mut current = *table;
+    let mut is_right = true;
     for (done, step) in steps.iter().enumerate() {
-        let target = one_step(&current, step, trusted, listed, findings)?;
+        let target = target(file, step, listed, findings)?;
+        is_right &= is_step(&current, step, &target, trusted, findings);
         let rest = steps.get(done + 1..).unwrap_or_default();
         match (&target.entry.rule, rest) {
             (TableRule::Public, _) => {
@@ -140,7 +149,9 @@ fn follow<'a>(table: &Listed<'a>, steps: &[At<PathStep>], trusted: bool, listed:
                 );
                 return None;
             }
-            (TableRule::Private { unit: UnitRule::Column(name), .. }, []) => return unit_column(&target, name, &mut Findings::new("")),
+            (TableRule::Private { unit: UnitRule::Column(name), .. }, []) => {
+                return unit_column(&target, name, &mut Findings::new("")).filter(|_| is_right);
+            }
             (TableRule::Private { unit: UnitRule::Path { steps: onward, .. }, .. }, rest) if same_steps(onward, rest) => current = target,
             (TableRule::Private { .. }, _) => {
                 let (name, target) = (table.name(), target.name());
@@ -159,38 +170,48 @@ fn same_steps(a: &[At<PathStep>], b: &[At<PathStep>]) -> bool {
     !a.is_empty() && a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.value == b.value)
 }
 
-fn one_step<'a>(from: &Listed<'a>, step: &At<PathStep>, trusted: bool, listed: &[Listed<'a>], findings: &mut Findings) -> Option<Listed<'a>> {
-    let (place, PathStep { column, schema, table, referenced }) = (step.place, &step.value);
-    let Some(target) = listed.iter().find(|t| (&t.relation.schema, &t.relation.name) == (schema, table)).copied() else {
+/// The table that a step leads to.
+fn target<'a>(file: &File, step: &At<PathStep>, listed: &[Listed<'a>], findings: &mut Findings) -> Option<Listed<'a>> {
+    let (place, PathStep { schema, table, .. }) = (step.place, &step.value);
+    let found = listed.iter().find(|t| (&t.relation.schema, &t.relation.name) == (schema, table)).copied();
+    // One that the file names and the database has not has its error already.
+    if found.is_none() && !file.names(schema, table) {
         findings
             .error(place, format!("the path leads to {schema}.{table}, which is not a table of this policy; list it under tables with its own unit"));
-        return None;
-    };
-    let column = find_column(from.relation, &At { place, value: column.as_str() }, findings);
-    let referenced = find_column(target.relation, &At { place, value: referenced.as_str() }, findings);
-    let (column, referenced) = (column?, referenced?);
-    let wrong = step_is_wrong(from, column, &target, referenced, trusted);
-    if let Some(why) = wrong {
-        findings.error(place, why);
-        return None;
     }
-    Some(target)
+    found
 }
 
-fn step_is_wrong(from: &Listed<'_>, column: &Column, target: &Listed<'_>, referenced: &Column, trusted: bool) -> Option<String> {
-    let end = format!("{}.{}", target.name(), referenced.name);
-    if let Some((column, why)) = [column, referenced].into_iter().find_map(|c| Some((c, unfit(c)?))) {
-        return Some(format!("column \"{}\" cannot be on the path of a unit: {why}", column.name));
+fn is_step(from: &Listed<'_>, step: &At<PathStep>, target: &Listed<'_>, trusted: bool, findings: &mut Findings) -> bool {
+    let (place, PathStep { column, referenced, .. }) = (step.place, &step.value);
+    let column = find_column(from.relation, &At { place, value: column.as_str() }, findings);
+    let referenced = find_column(target.relation, &At { place, value: referenced.as_str() }, findings);
+    let (Some(column), Some(referenced)) = (column, referenced) else { return false };
+    let wrong = wrong_in_step(from, column, target, referenced, trusted);
+    let is_right = wrong.is_empty();
+    for why in wrong {
+        findings.error(place, why);
     }
+    is_right
+}
+
+fn wrong_in_step(from: &Listed<'_>, column: &Column, target: &Listed<'_>, referenced: &Column, trusted: bool) -> Vec<String> {
+    let end = format!("{}.{}", target.name(), referenced.name);
+    let unfit = |c: &Column| unfit(c).map(|why| format!("column \"{}\" cannot be on the path of a unit: {why}", c.name));
+    let mut wrong: Vec<String> = [column, referenced].into_iter().filter_map(unfit).collect();
     if family(&column.data_type) != family(&referenced.data_type) {
         let (a, b) = (&column.data_type, &referenced.data_type);
-        return Some(format!("column \"{}\" is {a} but {end} is {b}; a path joins columns of one type", column.name));
+        wrong.push(format!("column \"{}\" is {a} but {end} is {b}; a path joins columns of one type", column.name));
     }
     // Neither column is of a collation that is not deterministic.
     if !target.relation.is_unique(&[&referenced.name], &Equality::Exact) {
-        return Some(format!(
+        wrong.push(format!(
             "{end} is not unique by itself, so that a row could belong to several units; a path needs a primary key or a valid unique constraint there"
         ));
+    }
+    // No foreign key could stand between columns of two types, or without a key at its end.
+    if !wrong.is_empty() {
+        return wrong;
     }
     let is_key = from.relation.foreign_keys.iter().any(|k| {
         k.columns == [column.name.as_str()]
@@ -200,11 +221,11 @@ fn step_is_wrong(from: &Listed<'_>, column: &Column, target: &Listed<'_>, refere
     });
     if !is_key && !trusted {
         let column = format!("{}.{}", from.name(), column.name);
-        return Some(format!(
+        wrong.push(format!(
             "{column} has no valid foreign key to {end}; add one, or write `unit: {{path: […], trusted_path: true}}` if you know it holds"
         ));
     }
-    None
+    wrong
 }
 
 /// The type without its length or precision, which play no part in equality.

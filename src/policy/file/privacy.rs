@@ -3,10 +3,19 @@
 use super::super::error::{Findings, Place};
 use super::super::tree::{Node, Value};
 use super::super::walk::{self, Fields};
-use super::super::{Accounting, Budget, Privacy, Renew};
+use super::super::{Accounting, Budget, Privacy, Renew, cap};
 
-pub fn read(node: &Node, findings: &mut Findings) -> Option<Privacy> {
-    let mut fields = Fields::open(node, "privacy", findings)?;
+/// What other sections are compared with: each part of `privacy:` that could be read, whatever is wrong with the rest.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Owner {
+    pub budget: Option<Budget>,
+    pub accounting: Option<Accounting>,
+    pub threshold_share: Option<f64>,
+    pub epsilon_max: Option<f64>,
+}
+
+pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
+    let Some(mut fields) = Fields::open(node, "privacy", findings) else { return (None, Owner::default()) };
     let unit = fields
         .required("unit", "unit: person", findings)
         .and_then(|node| walk::scalar(node, "privacy.unit", "a word for one person or thing that is protected", findings))
@@ -18,10 +27,10 @@ pub fn read(node: &Node, findings: &mut Findings) -> Option<Privacy> {
     let budget = fields
         .required("budget", "budget: {epsilon: 8, delta: 1e-6}", findings)
         .and_then(|node| budget(node, "privacy.budget", accounting, findings).map(|budget| (node, budget)))
-        .and_then(|(node, (budget, renew))| lasting(node.place, budget, renew, findings));
-    let (epsilon_default, epsilon_max) = match fields.optional("per_query") {
-        None => (0.1, 1.0),
-        Some(node) => per_query(node, findings)?,
+        .and_then(|(node, (budget, renew))| lasting(node.place, budget, renew, findings).map(|budget| (node, budget)));
+    let per_query = match fields.optional("per_query") {
+        None => Some((0.1, 1.0)),
+        Some(node) => per_query(node, findings),
     };
     let threshold_share = match fields.optional("threshold_share") {
         None => Some(0.005),
@@ -32,20 +41,36 @@ pub fn read(node: &Node, findings: &mut Findings) -> Option<Privacy> {
         Some(node) => data_version(node, findings),
     };
     fields.done(findings);
-    if let Some(budget) = budget
+    if let (Some((_, budget)), Some((epsilon_default, _))) = (budget, per_query)
         && epsilon_default > budget.epsilon
     {
         findings.warning(node.place, "the epsilon of one query is more than the owner's whole budget");
     }
-    Some(Privacy {
-        unit: unit?,
-        budget: budget?,
-        epsilon_default,
-        epsilon_max,
-        accounting: accounting?,
-        threshold_share: threshold_share?,
-        data_version: data_version?,
-    })
+    let owner = Owner { budget: budget.map(|(_, budget)| budget), accounting, threshold_share, epsilon_max: per_query.map(|(_, most)| most) };
+    if let Some((node, budget)) = budget {
+        spendable(node.place, "privacy.budget", budget, &owner, findings);
+    }
+    let whole = || {
+        let (epsilon_default, epsilon_max) = per_query?;
+        Some(Privacy {
+            unit: unit?,
+            budget: owner.budget?,
+            epsilon_default,
+            epsilon_max,
+            accounting: accounting?,
+            threshold_share: threshold_share?,
+            data_version: data_version?,
+        })
+    };
+    (whole(), owner)
+}
+
+/// A budget that is too small for its accounting buys nothing.
+pub fn spendable(place: Place, what: &str, budget: Budget, owner: &Owner, findings: &mut Findings) {
+    let (Some(accounting), Some(share)) = (owner.accounting, owner.threshold_share) else { return };
+    if let Err(error) = cap(budget, share, accounting) {
+        findings.error(place, format!("{what}: {error}"));
+    }
 }
 
 /// The owner's total binds for ever.

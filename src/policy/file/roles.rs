@@ -3,30 +3,39 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::super::error::Findings;
+use super::super::error::{Findings, Place};
 use super::super::tree::Node;
 use super::super::walk::{self, Environment, Fields};
-use super::super::{Certificate, Privacy, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of};
-use super::privacy;
+use super::super::{Ceilings, Certificate, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of};
+use super::privacy::{self, Owner};
 
-pub fn read(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<Role>> {
+/// What the rest of the file allows to roles.
+#[derive(Debug, Clone, Copy)]
+pub struct Allowed {
+    pub owner: Owner,
+    pub ceilings: Ceilings,
+}
+
+/// The roles, and where each one's settings stand.
+pub fn read(node: &Node, allowed: &Allowed, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<(Role, Place)>> {
     let items = walk::list(node, "roles", "[{name: analyst, password: …, budget: …}]", findings)?;
     if items.is_empty() {
         findings.error(node.place, "roles is empty; without a role nobody can ask");
     }
-    let mut roles: Vec<Role> = Vec::new();
+    let mut roles: Vec<(Role, Place)> = Vec::new();
     for item in items {
-        let Some(role) = role(item, owner, environment, findings) else { continue };
-        if roles.iter().any(|r| r.name == role.name) {
+        let Some((role, place)) = role(item, allowed, environment, findings) else { continue };
+        if roles.iter().any(|(r, _)| r.name == role.name) {
             findings.error(item.place, format!("role \"{}\" is given twice", role.name));
         } else {
-            roles.push(role);
+            roles.push((role, place));
         }
     }
     Some(roles)
 }
 
-fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, findings: &mut Findings) -> Option<Role> {
+fn role(node: &Node, allowed: &Allowed, environment: Environment<'_>, findings: &mut Findings) -> Option<(Role, Place)> {
+    let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
     let name = fields
         .required("name", "name: analyst", findings)
@@ -42,13 +51,14 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
         .and_then(|node| verifier(node, &who, environment, findings));
     let budget = fields
         .required("budget", "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask", findings)
-        .and_then(|node| privacy::budget(node, &format!("the budget of {who}"), owner.map(|p| p.accounting), findings).map(|b| (node, b)));
+        .and_then(|node| privacy::budget(node, &format!("the budget of {who}"), owner.accounting, findings).map(|b| (node, b)));
     let reuse = match fields.optional("reuse") {
         None => Some(RoleReuse::Chosen),
         Some(node) => reuse(node, findings),
     };
     let certificate = fields.optional("certificate").map_or(Some(Certificate::Optional), |node| certificate(node, findings));
-    let (wishes, search_path) = fields.optional("settings").map_or_else(Default::default, |node| settings(node, &who, findings));
+    let chosen = fields.optional("settings");
+    let (wishes, search_path) = chosen.map_or_else(Default::default, |node| settings(node, &who, &allowed.ceilings, findings));
     fields.done(findings);
     if let Some((node, (_, Renew::Weekly | Renew::Monthly))) = budget {
         findings.warning(
@@ -56,15 +66,18 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
             format!("the budget of {who} is renewed: what it learns adds up period by period, and only the owner's total (privacy.budget) ends it"),
         );
     }
-    if let (Some((node, (budget, _))), Some(owner)) = (budget, owner)
-        && (budget.epsilon > owner.budget.epsilon || budget.delta > owner.budget.delta)
+    if let Some((node, (budget, _))) = budget {
+        privacy::spendable(node.place, &format!("the budget of {who}"), budget, owner, findings);
+    }
+    if let (Some((node, (budget, _))), Some(total)) = (budget, owner.budget)
+        && (budget.epsilon > total.epsilon || budget.delta > total.delta)
     {
         findings.error(
             node.place,
             format!("the budget of {who} is more than the owner's whole budget (privacy.budget), which covers every role together"),
         );
     }
-    Some(Role {
+    let role = Role {
         name: name?.1.to_owned(),
         verifier: verifier?,
         certificate: certificate?,
@@ -73,11 +86,12 @@ fn role(node: &Node, owner: Option<&Privacy>, environment: Environment<'_>, find
         reuse: reuse?,
         wishes,
         search_path,
-    })
+    };
+    Some((role, chosen.map_or(node.place, |node| node.place)))
 }
 
 /// What sessions of the role start with: `{epsilon: 0.5, keys: domain, search_path: "sales, public"}`, each as after SET.
-fn settings(node: &Node, who: &str, findings: &mut Findings) -> (Wishes, Option<String>) {
+fn settings(node: &Node, who: &str, ceilings: &Ceilings, findings: &mut Findings) -> (Wishes, Option<String>) {
     let mut wishes = Wishes::default();
     let Some(mut fields) = Fields::open(node, format!("the settings of {who}"), findings) else { return (wishes, None) };
     for wish in WISHES {
@@ -90,6 +104,9 @@ fn settings(node: &Node, who: &str, findings: &mut Findings) -> (Wishes, Option<
     }
     let path = fields.optional("search_path").and_then(|node| search_path(node, findings));
     fields.done(findings);
+    for refusal in wishes.past(ceilings) {
+        findings.error(node.place, format!("the settings of {who}: {refusal}"));
+    }
     (wishes, path)
 }
 

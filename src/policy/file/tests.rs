@@ -247,6 +247,70 @@ tables:
     assert_eq!(places, ["1:10", "4:21", "4:32", "5:3", "7:5", "7:5", "9:3", "11:5", "12:22"], "{found:#?}");
 }
 
+/// What is wrong in one section hides nothing of another, and a value that cannot be read hides none beside it.
+#[test]
+fn no_error_of_the_file_hides_another() {
+    let text = format!(
+        "\
+version: 1
+database: {{url: mysql://x}}
+privacy:
+  budget: {{epsilon: 8, delta: 1e-6}}
+  per_query: {{epsilon: lots, max_epsilon: 0.5}}
+  threshold_share: 2
+roles:
+  - name: ann
+    password: hunter2
+    budget: {{epsilon: 9, delta: 1e-7}}
+  - name: bob
+    password: {VERIFIER}
+    budget: {{epsilon: 3, delta: 1e-7}}
+    settings: {{epsilon: 4, max_groups_per_unit: 99, max_rows_per_unit: 5000, noise: none}}
+tables:
+  s.people: {{unit: [id], columns: {{age: {{bounds: [0]}}, name: {{}}}}}}
+  s.jobs: {{unit: {{path: [person > s.people.id]}}, rows_per_unit: many, columns: {{pay: {{values: []}}}}}}
+limits: {{groups: 0, rows_per_unit: 3000}}
+"
+    );
+    let found = errors(&text);
+    let wanted = [
+        "2:17: database.url must start with postgres://",
+        "4:3: privacy has no \"unit\"",
+        "5:24: privacy.per_query.epsilon must be a finite number above 0",
+        "6:20: privacy.threshold_share must be a number above 0 and below 1",
+        "9:15: the password of role \"ann\" must be a SCRAM-SHA-256 verifier",
+        "10:13: the budget of role \"ann\" is more than the owner's whole budget",
+        "14:15: the settings of role \"bob\": pgveil.max_groups_per_unit may be at most 20 here",
+        "14:15: the settings of role \"bob\": pgveil.max_rows_per_unit may be at most 3000 here",
+        "14:78: the settings of role \"bob\" has no key \"noise\"",
+        "16:20: the unit of table s.people must be one column or one path",
+        "16:50: bounds of column \"age\" must be two values",
+        "16:62: column \"name\" must say exactly one of bounds, values, domain and visible",
+        "17:26: a step of a path must be column -> schema.table.column, not \"person > s.people.id\"",
+        "17:65: rows_per_unit of table s.jobs must be a whole number",
+        "17:95: values of column \"pay\" is empty",
+        "18:18: limits.groups must be a whole number",
+    ];
+    assert_eq!(found.len(), wanted.len(), "{found:#?}");
+    for (found, wanted) in found.iter().zip(wanted) {
+        assert!(found.starts_with(&format!("p.yaml:{wanted}")), "found  {found}\nwanted p.yaml:{wanted}");
+    }
+}
+
+/// A budget that its accounting cannot spend is told with the rest, by its place.
+#[test]
+fn a_budget_that_buys_nothing_is_an_error_of_its_place() {
+    refused(2, "privacy: {unit: p, budget: {epsilon: 1e-30, delta: 1e-6}}", &["2:28: privacy.budget: ", "4:"]);
+}
+
+#[test]
+fn warnings_of_the_file_are_kept() {
+    let mut lines = lines();
+    lines[3] = lines[3].replace("delta: 1e-7", "delta: 1e-7, renew: weekly");
+    let warnings = parse(&lines.join("\n")).unwrap().warnings;
+    assert!(warnings.len() == 1 && warnings[0].message.starts_with("the budget of role \"ann\" is renewed"), "{warnings:?}");
+}
+
 #[test]
 fn deep_nesting_is_an_error_and_not_a_crash() {
     let deep = format!("version: {}", "[".repeat(100_000));

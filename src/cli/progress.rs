@@ -1,0 +1,105 @@
+//! Says on stderr what a command does: a line that moves where that is a terminal, else a line of the log for each step.
+
+use std::io::{IsTerminal, Write};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use crate::shadow::{Copying, Mirrored};
+
+/// The terminal's last line. Whoever else writes to stderr has it cleared meanwhile.
+static LINE: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// One step of a command, from its begin until it is dropped.
+pub struct Step {
+    /// `None` where stderr is no terminal.
+    bar: Option<ProgressBar>,
+    begun: Instant,
+}
+
+impl Step {
+    pub fn begin(what: &str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            tracing::info!("{what}");
+            return Self { bar: None, begun: Instant::now() };
+        }
+        let bar = LINE.add(ProgressBar::new_spinner().with_message(what.to_owned()));
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} ({elapsed})") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(TICK);
+        Self { bar: Some(bar), begun: Instant::now() }
+    }
+
+    /// How far the copying of public tables has come.
+    pub fn copying(&self, now: Copying<'_>) {
+        let Copying { schema, table, rows, of } = now;
+        let of = of.map(|of| format!("about {} rows", grouped(of)));
+        match (&self.bar, rows) {
+            (Some(bar), _) => {
+                let of = of.map_or_else(|| "rows".to_owned(), |of| format!("of {of}"));
+                bar.set_message(format!("copying public table {schema}.{table} into the shadow: {} {of}", grouped(rows)));
+            }
+            (None, 0) => {
+                let of = of.map_or_else(String::new, |of| format!(", {of}"));
+                tracing::info!("copying public table {schema}.{table} into the shadow{of}");
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// What has been copied, for the log.
+    pub fn copied(&self, mirrored: &[Mirrored]) {
+        let rows = grouped(mirrored.iter().filter_map(|table| table.rows).sum());
+        let seconds = self.begun.elapsed().as_secs_f64();
+        tracing::info!("copied {rows} rows of {} public tables in {seconds:.1} s", mirrored.len());
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+            LINE.remove(bar);
+        }
+    }
+}
+
+/// `92331` as `92,331`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// stderr, beside the line that moves.
+pub struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LINE.suspend(|| std::io::stderr().write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!([0, 999, 1000, 92331, 1234567].map(grouped), ["0", "999", "1,000", "92,331", "1,234,567"]);
+    }
+}
