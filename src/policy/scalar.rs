@@ -308,7 +308,7 @@ mod tests {
     fn bounds_of_reals_are_rounded_outward() {
         let of = |data_type: &Type, lower: &str, upper: &str| {
             let Bounds { lower, upper } = outward(data_type, parse(data_type, lower).unwrap(), parse(data_type, upper).unwrap());
-            [lower, upper].map(|bound| number(&bound).unwrap())
+            [lower, upper].map(|bound| super::number(&bound).unwrap())
         };
         // 0.1::real is above 0.1, 0.7::real below 0.7.
         let (tenth, seventh) = (f64::from(0.1f32), f64::from(0.7f32));

@@ -2,6 +2,10 @@ use super::*;
 use crate::catalog::Type;
 use crate::rewrite::sql::{bare, call, cast, number, select, text};
 
+fn check(nanoseconds: u64) -> Result<(), Refusal> {
+    super::check(Work { row: nanoseconds, ..Work::default() }, "person")
+}
+
 fn of(statement: &ast::Query) -> u64 {
     super::of(statement, &HashMap::new()).row
 }

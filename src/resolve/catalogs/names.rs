@@ -85,10 +85,7 @@ pub(super) const NARROWED: &[(&str, &str)] = &[
         "pg_auth_members",
         "SELECT * FROM pg_catalog.pg_auth_members WHERE pg_catalog.pg_get_userbyid(roleid) ~ '^pg_' AND (pg_catalog.pg_get_userbyid(member) ~ '^pg_' OR pg_catalog.pg_get_userbyid(member) = current_user)",
     ),
-    (
-        "pg_database",
-        "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()",
-    ),
+    ("pg_database", "SELECT * FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"),
     ("pg_group", "SELECT * FROM pg_catalog.pg_group WHERE groname ~ '^pg_'"),
     ("pg_roles", ROLES),
     (
