@@ -30,7 +30,7 @@ impl Beside {
             Relation::Scan(scan) => self.tables.push(scan.table),
             Relation::Constants(rows) => self.constants.extend(rows.constants.first()),
             Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {}
-            Relation::Window { .. } | Relation::Join { .. } | Relation::Union { .. } => {}
+            Relation::Window { .. } | Relation::Join { .. } | Relation::Union { .. } | Relation::Bounded { .. } => {}
         }
         relation.inputs().into_iter().for_each(|input| self.add(input));
     }

@@ -85,7 +85,7 @@ impl<'a> Collations<'a> {
     pub(super) fn relation(&mut self, relation: &Relation) -> Result<(), Refusal> {
         relation.inputs().into_iter().try_for_each(|input| self.relation(input))?;
         match relation {
-            Relation::Scan(_) => {}
+            Relation::Scan(_) | Relation::Bounded { .. } => {}
             Relation::Constants(rows) => self.made.extend(rows.columns.iter().map(|id| (*id, Derived::Untold))),
             Relation::Filter { input: _, predicate } => drop(self.value(predicate)?),
             Relation::Join { kind: _, left: _, right: _, on } => on.iter().try_for_each(|on| self.value(on).map(drop))?,

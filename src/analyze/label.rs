@@ -1,16 +1,21 @@
 //! Labels: which rows belong to exactly one privacy unit, and by which columns. Joins that cannot prove it are refused.
 
 use super::beside::Beside;
+use super::bounded::{Bounded, bounded, filtered, is_quadratic};
 use super::inline;
 use super::interval::Interval;
+use super::matches::{at_most_one, with_common};
 use super::range::Ranges;
-use super::rows::{always_true, computed_columns, equated_apart, holds_unique_key};
+use super::rows::{always_true, computed_columns, holds_unique_key};
 use super::step::{check_aggregate, check_key, check_shown, range};
 use crate::catalog::Type;
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::Refusal;
 use crate::resolve::catalogue::Function;
 use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan, TableId, Window};
+
+/// Rows of one unit are counted up to here.
+const ROWS_MAX: u64 = 1 << 32;
 
 /// Whose rows a relation holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,11 +34,13 @@ pub struct Lineage {
     pub data_type: Type,
     /// Rows one unit may contribute before the clip; a clip enforces it, whatever the tables hold.
     pub rows_per_unit: u64,
+    /// Rows that one unit has here by construction, whatever the tables hold; `None` where nothing bounds them.
+    pub rows_enforced: Option<u64>,
     /// A row may stand beside any number of public rows.
     pub is_multiplied: bool,
     /// Columns that hold the value of a unique column of a private table (that column itself, or a foreign key along the path to the unit), so that
     /// equal values belong to one unit: (column here, table, position there).
-    points: Vec<(ColumnId, TableId, usize)>,
+    pub(super) points: Vec<(ColumnId, TableId, usize)>,
 }
 
 /// Labels relations; joins in the rest of a key path, so columns may be added.
@@ -45,6 +52,10 @@ pub struct Labels<'a> {
     pub opaque: Vec<(ColumnId, Interval)>,
     /// Public rows that stand beside each private one.
     pub beside: Vec<Beside>,
+    /// Conditions that stand below a bound by now.
+    pub sunk: Vec<Expr>,
+    /// A subquery reads several rows of a unit for each of several rows of the same unit around it.
+    pub is_crossed: bool,
 }
 
 impl Labels<'_> {
@@ -60,18 +71,25 @@ impl Labels<'_> {
                 let mut conditions = above.to_vec();
                 conditions.extend(predicate.conjuncts().into_iter().cloned());
                 let (input, label) = self.label(*input, &conditions)?;
-                let predicate = self.embedded(predicate, &label)?;
-                Ok((Relation::Filter { input: Box::new(input), predicate }, label))
+                let conjuncts = self.left_of(predicate.conjuncts().into_iter().cloned().collect());
+                let conjuncts = conjuncts.into_iter().map(|c| self.embedded(c, (&label, Some(&input)))).collect::<Result<Vec<_>, _>>()?;
+                self.leave(above);
+                let (input, label, conjuncts) = self.asked_of(input, label, conjuncts);
+                Ok((filtered(input, conjuncts), label))
             }
             Relation::Project { input, columns } => {
                 let (input, label) = self.label(*input, above)?;
-                let columns = columns.into_iter().map(|(id, expr)| Ok((id, self.embedded(expr, &label)?))).collect::<Result<_, Refusal>>()?;
+                let computed = columns.into_iter().map(|(id, expr)| Ok((id, self.embedded(expr, (&label, Some(&input)))?)));
+                let columns = computed.collect::<Result<_, Refusal>>()?;
+                let (input, label, _) = self.asked_of(input, label, Vec::new());
                 Ok((Relation::Project { input: Box::new(input), columns }, label))
             }
             Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
             Relation::Group { input, keys, aggregates } => self.group(*input, keys, aggregates),
             Relation::Window { input, columns } => self.window(*input, columns),
             Relation::Union { columns, arms } => self.union(columns, arms),
+            // Bounded anew where need be.
+            Relation::Bounded { input, unit: _, rows: _ } => self.label(*input, above),
         }
     }
 
@@ -81,6 +99,9 @@ impl Labels<'_> {
         let Label::Private(lineage) = label else {
             return Err(Refusal::unsupported("a window over rows of public tables beside private rows"));
         };
+        let is_quadratic = columns.iter().any(|(_, window)| is_quadratic(window));
+        let whole = |relation, lineage| Bounded { relation, lineage, sunk: Vec::new() };
+        let Bounded { relation: input, lineage, sunk: _ } = if is_quadratic { bounded(input, lineage, &[]) } else { whole(input, lineage) };
         let computed = computed_columns(&input);
         let always: Vec<Expr> = always_true(&input).iter().map(|c| inline(c, &computed)).collect();
         let mut tied = Vec::new();
@@ -160,14 +181,15 @@ impl Labels<'_> {
         }
         let shown = |at: usize| labelled.iter().zip(&lineages).all(|((_, ids), lineage)| lineage.units.contains(&ids[at]));
         let units = (0..columns.len()).rev().filter(|at| shown(*at)).map(|at| columns[at]).collect();
-        let rows_per_unit = lineages.iter().fold(0u64, |sum, l| sum.saturating_add(l.rows_per_unit)).min(1 << 32);
+        let rows_per_unit = lineages.iter().fold(0u64, |sum, l| sum.saturating_add(l.rows_per_unit)).min(ROWS_MAX);
         let is_multiplied = lineages.iter().any(|lineage| lineage.is_multiplied);
-        let lineage = Lineage { units, data_type, rows_per_unit, is_multiplied, points: Vec::new() };
+        let rows_enforced = lineages.iter().try_fold(0u64, |sum, l| Some(sum.saturating_add(l.rows_enforced?)));
+        let lineage = Lineage { units, data_type, rows_per_unit, rows_enforced, is_multiplied, points: Vec::new() };
         Ok((Relation::Union { columns, arms: labelled }, Label::Private(lineage)))
     }
 
     /// An expression whose subqueries are labelled too: each reads public rows, or rows of the very unit of the row that it stands in.
-    fn embedded(&mut self, expr: Expr, around: &Label) -> Result<Expr, Refusal> {
+    fn embedded(&mut self, expr: Expr, around: (&Label, Option<&Relation>)) -> Result<Expr, Refusal> {
         let Expr { node, data_type } = expr;
         let mut boxed = |e: Box<Expr>| self.embedded(*e, around).map(Box::new);
         let node = match node {
@@ -181,19 +203,37 @@ impl Labels<'_> {
                 let branches = branches.into_iter().map(|(c, r)| Ok((self.embedded(c, around)?, self.embedded(r, around)?)));
                 Node::Case { branches: branches.collect::<Result<_, Refusal>>()?, otherwise }
             }
-            Node::Exists { relation, condition } => {
-                let conditions: Vec<Expr> = condition.iter().flat_map(|c| c.conjuncts().into_iter().cloned()).collect();
-                let (relation, inner) = self.label(*relation, &[])?;
-                if let (Label::Private(_), Label::Public) = (around, &inner) {
-                    self.beside.extend(Beside::of(&relation, &conditions));
-                }
-                let (joint, equality) = self.tied(around, inner, &conditions)?;
-                let condition = Expr::and(conditions.into_iter().chain(equality).collect());
-                let condition = condition.map(|c| self.embedded(c, &joint).map(Box::new)).transpose()?;
-                Node::Exists { relation: Box::new(relation), condition }
-            }
+            Node::Exists { relation, condition } => self.exists(*relation, condition.as_deref(), around)?,
         };
         Ok(Expr { node, data_type })
+    }
+
+    /// A subquery within one unit: bounded, as the rows around it, where several rows of it stand for each of several around.
+    fn exists(&mut self, relation: Relation, condition: Option<&Expr>, around: (&Label, Option<&Relation>)) -> Result<Node, Refusal> {
+        let conditions = with_common(condition.into_iter().flat_map(|c| c.conjuncts().into_iter().cloned()).collect());
+        let outside = std::mem::take(&mut self.is_crossed);
+        let (relation, inner) = self.label(relation, &[])?;
+        if let (Label::Private(_), Label::Public) = (around.0, &inner) {
+            self.beside.extend(Beside::of(&relation, &conditions));
+        }
+        let (joint, equality) = self.tied(around.0, inner.clone(), &conditions)?;
+        let conditions: Vec<Expr> = conditions.into_iter().chain(equality).map(|c| self.embedded(c, (&joint, None))).collect::<Result<_, _>>()?;
+        let (relation, conditions) = match (around, inner) {
+            ((Label::Private(outer), rows), Label::Private(lineage)) => {
+                let finds_one = at_most_one(self.policy, &relation, &lineage.units, &conditions);
+                let is_found_once = || rows.is_some_and(|rows| at_most_one(self.policy, rows, &outer.units, &conditions));
+                self.is_crossed |= !finds_one && !is_found_once();
+                if self.is_crossed {
+                    let Bounded { relation, lineage: _, sunk } = bounded(relation, lineage, &conditions);
+                    (relation, conditions.into_iter().filter(|condition| !sunk.contains(condition)).collect())
+                } else {
+                    (relation, conditions)
+                }
+            }
+            ((Label::Private(_) | Label::Public, _), _) => (relation, conditions),
+        };
+        self.is_crossed |= outside;
+        Ok(Node::Exists { relation: Box::new(relation), condition: Expr::and(conditions).map(Box::new) })
     }
 
     /// What the row around and a row of the subquery belong to together, and the units' equality where only a key was equated.
@@ -246,8 +286,9 @@ impl Labels<'_> {
             self.opaque.push((*id, range));
         }
         let rows_per_unit = if keys.iter().all(|key| units.contains(key)) { 1 } else { lineage.rows_per_unit };
+        let rows_enforced = if rows_per_unit == 1 { Some(1) } else { lineage.rows_enforced };
         let points = lineage.points.into_iter().filter(|(id, ..)| keys.contains(id)).collect();
-        let lineage = Lineage { units, data_type: lineage.data_type, rows_per_unit, is_multiplied: lineage.is_multiplied, points };
+        let lineage = Lineage { units, data_type: lineage.data_type, rows_per_unit, rows_enforced, is_multiplied: lineage.is_multiplied, points };
         Ok((Relation::Group { input: Box::new(input), keys, aggregates }, Label::Private(lineage)))
     }
 
@@ -284,7 +325,8 @@ impl Labels<'_> {
         let is_somebodys = Expr::call(Function::IsNotNull, vec![Expr::column(unit_column, unit.data_type.clone())], Type::Bool);
         let relation = Relation::Filter { input: Box::new(relation), predicate: is_somebodys };
         let (data_type, rows_per_unit) = (unit.data_type.clone(), u64::from(unit.rows_per_unit));
-        let lineage = Lineage { units: vec![unit_column], data_type, rows_per_unit, is_multiplied: false, points };
+        let rows_enforced = (unit.is_primary_key && unit.path.is_empty()).then_some(1);
+        let lineage = Lineage { units: vec![unit_column], data_type, rows_per_unit, rows_enforced, is_multiplied: false, points };
         Ok((relation, Label::Private(lineage)))
     }
 
@@ -316,65 +358,86 @@ impl Labels<'_> {
             // WHERE above an outer join does not hold for the null-extended side's own rows.
             JoinKind::Left => (on_conjuncts.clone(), &[]),
         };
+        let inner_conditions = with_common(inner_conditions);
         let (left, left_label) = self.label(left, above)?;
         let (right, right_label) = self.label(right, right_above)?;
-        let mut on = on;
-        let label = match (left_label, right_label) {
-            (Label::Public, Label::Public) => Label::Public,
-            (Label::Private(lineage), Label::Public) => Label::Private(self.fan_out(lineage, &right, &inner_conditions)),
+        let mut sunk = Vec::new();
+        let (left, right, label, equality) = match (left_label, right_label) {
+            (Label::Public, Label::Public) => (left, right, Label::Public, None),
+            (Label::Private(lineage), Label::Public) => {
+                let lineage = self.fan_out(lineage, &right, &inner_conditions);
+                (left, right, Label::Private(lineage), None)
+            }
             (Label::Public, Label::Private(lineage)) => match kind {
-                JoinKind::Inner => Label::Private(self.fan_out(lineage, &left, &inner_conditions)),
+                JoinKind::Inner => {
+                    let lineage = self.fan_out(lineage, &left, &inner_conditions);
+                    (left, right, Label::Private(lineage), None)
+                }
                 JoinKind::Left => {
                     return Err(Refusal::unsupported("an outer join that keeps every row of a public table")
                         .hint("Write the private table on the preserved side, or use an inner join."));
                 }
             },
             (Label::Private(a), Label::Private(b)) => {
-                let made_explicit = self.same_unit(&a, &b, &inner_conditions)?;
-                if let Some(equality) = made_explicit {
-                    on = Expr::and(on.into_iter().chain([equality]).collect());
-                }
-                let rows_per_unit =
-                    match (kind, self.at_most_one(&right, &b.units, &inner_conditions), self.at_most_one(&left, &a.units, &inner_conditions)) {
-                        (_, true, _) => a.rows_per_unit,
-                        (JoinKind::Inner, false, true) => b.rows_per_unit,
-                        (JoinKind::Inner | JoinKind::Left, false, _) => a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32),
-                    };
-                Label::Private(Lineage { rows_per_unit, ..merge(kind, a, b) })
+                let equality = self.same_unit(&a, &b, &inner_conditions)?;
+                let of_left = if kind == JoinKind::Inner { &inner_conditions } else { above };
+                let met = self.met(kind, (left, a, of_left), (right, b), &inner_conditions);
+                sunk = met.sunk;
+                (met.left, met.right, Label::Private(met.lineage), equality)
             }
         };
+        let common = inner_conditions.iter().filter(|c| !on_conjuncts.contains(c) && !above.contains(c) && is_between(c, &left, &right));
+        let kept = self.left_of(on_conjuncts.clone()).into_iter().filter(|condition| !sunk.contains(condition));
+        let on = Expr::and(kept.chain(common.cloned()).chain(equality).collect());
+        self.leave(above);
         Ok((Relation::Join { kind, left: Box::new(left), right: Box::new(right), on }, label))
+    }
+
+    /// Two sides of one unit. Where both may have several rows of a unit for one pair, both are bounded, and what their product is bounds the pairs.
+    fn met(&mut self, kind: JoinKind, left: (Relation, Lineage, &[Expr]), right: (Relation, Lineage), conditions: &[Expr]) -> Met {
+        let ((left, a, of_left), (right, b)) = (left, right);
+        let finds_one = at_most_one(self.policy, &right, &b.units, conditions);
+        let is_found_once = at_most_one(self.policy, &left, &a.units, conditions);
+        let product = |a: u64, b: u64| a.saturating_mul(b).min(ROWS_MAX);
+        // Rows of the left side that find none are kept.
+        let sum = |a: u64, b: u64| a.saturating_add(b).min(product(a, b));
+        let both = |of: &dyn Fn(u64, u64) -> u64, a: &Lineage, b: &Lineage| {
+            (of(a.rows_per_unit, b.rows_per_unit), a.rows_enforced.zip(b.rows_enforced).map(|(a, b)| of(a, b)))
+        };
+        let mut sunk = Vec::new();
+        let (left, right, a, b, (rows_per_unit, rows_enforced)) = match (kind, finds_one, is_found_once) {
+            (_, true, _) => {
+                let rows = (a.rows_per_unit, a.rows_enforced);
+                (left, right, a, b, rows)
+            }
+            (JoinKind::Inner, false, true) => {
+                let rows = (b.rows_per_unit, b.rows_enforced);
+                (left, right, a, b, rows)
+            }
+            (JoinKind::Left, false, true) => {
+                let rows = both(&sum, &a, &b);
+                (left, right, a, b, rows)
+            }
+            (JoinKind::Inner | JoinKind::Left, false, false) => {
+                let (left, right) = (bounded(left, a, of_left), bounded(right, b, conditions));
+                // What holds above an outer join is no condition of the side that may be missing.
+                let of_above = if kind == JoinKind::Inner { [left.sunk, right.sunk.clone()].concat() } else { left.sunk };
+                self.sunk.extend(of_above);
+                sunk = right.sunk;
+                let rows = both(&product, &left.lineage, &right.lineage);
+                (left.relation, right.relation, left.lineage, right.lineage, rows)
+            }
+        };
+        Met { left, right, lineage: Lineage { rows_per_unit, rows_enforced, ..merge(kind, a, b) }, sunk }
     }
 
     /// Private rows beside public ones: at most one match each where the public side is unique on the join columns, else the policy's own limit.
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
-        let unique = self.at_most_one(public, &[], conditions);
+        let unique = at_most_one(self.policy, public, &[], conditions);
         self.beside.extend(Beside::of(public, conditions));
         let rows_per_unit = if unique { lineage.rows_per_unit } else { lineage.rows_per_unit.max(u64::from(self.policy.limits.rows_per_unit)) };
-        Lineage { rows_per_unit, is_multiplied: lineage.is_multiplied || !unique, ..lineage }
-    }
-
-    /// Whether a row of the other side finds at most one row of this one: a key of it lies within the equated columns and the unit (chooses a clip, replaces none).
-    fn at_most_one(&self, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
-        let own = side.made_at_any_depth();
-        let tied = |id: &ColumnId| units.contains(id) || conditions.iter().any(|c| equated_apart(c, &own).any(|(column, _)| column == *id));
-        match side {
-            Relation::Scan(scan) => {
-                let table = &self.policy.tables[scan.table.0];
-                table.unique_keys.iter().any(|key| {
-                    key.columns.iter().all(|name| {
-                        let id = table.columns.iter().position(|c| &c.name == name).map(|at| scan.columns[at]);
-                        id.is_some_and(|id| tied(&id))
-                    })
-                })
-            }
-            // Released rows are one for each key by construction.
-            Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(tied)),
-            Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(tied),
-            Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => self.at_most_one(input, units, conditions),
-            Relation::Window { input, columns: _ } => self.at_most_one(input, units, conditions),
-            Relation::Join { .. } | Relation::Union { .. } => false,
-        }
+        let rows_enforced = lineage.rows_enforced.filter(|_| unique);
+        Lineage { rows_per_unit, rows_enforced, is_multiplied: lineage.is_multiplied || !unique, ..lineage }
     }
 
     /// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the path to it (then the unit's equality is added).
@@ -398,6 +461,22 @@ impl Labels<'_> {
     }
 }
 
+/// Two sides of one unit, as they are joined.
+struct Met {
+    left: Relation,
+    right: Relation,
+    lineage: Lineage,
+    /// Conditions of ON that stand below the right side's bound.
+    sunk: Vec<Expr>,
+}
+
+/// It reads columns of both sides, and of nothing else.
+fn is_between(condition: &Expr, left: &Relation, right: &Relation) -> bool {
+    let (left, right, columns) = (left.made_at_any_depth(), right.made_at_any_depth(), condition.columns());
+    let are_known = columns.iter().all(|id| left.contains(id) || right.contains(id));
+    are_known && columns.iter().any(|id| left.contains(id)) && columns.iter().any(|id| right.contains(id)) && condition.relations().is_empty()
+}
+
 /// `x` here and `y` there hold the value of one unique column: their rows belong to the unit of the row that it names.
 fn share_point(a: &Lineage, b: &Lineage, x: ColumnId, y: ColumnId) -> bool {
     a.points.iter().any(|(id, table, position)| *id == x && b.points.contains(&(y, *table, *position)))
@@ -411,15 +490,15 @@ fn unique_columns(policy: &Policy, table: TableId, columns: &[ColumnId]) -> Vec<
 }
 
 fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
-    let rows_per_unit = a.rows_per_unit.saturating_mul(b.rows_per_unit).min(1 << 32);
+    let rows_per_unit = a.rows_per_unit.saturating_mul(b.rows_per_unit).min(ROWS_MAX);
     let is_multiplied = a.is_multiplied || b.is_multiplied;
     match kind {
         JoinKind::Inner => {
             let (units, points) = ([a.units, b.units].concat(), [a.points, b.points].concat());
-            Lineage { units, data_type: a.data_type, rows_per_unit, is_multiplied, points }
+            Lineage { units, data_type: a.data_type, rows_per_unit, rows_enforced: None, is_multiplied, points }
         }
         // The null-extended side's columns are the unit no longer.
-        JoinKind::Left => Lineage { rows_per_unit, is_multiplied, ..a },
+        JoinKind::Left => Lineage { rows_per_unit, rows_enforced: None, is_multiplied, ..a },
     }
 }
 
@@ -440,6 +519,7 @@ pub fn only_scan(relation: &Relation) -> Option<&Scan> {
         Relation::Scan(scan) => Some(scan),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => only_scan(input),
         Relation::Join { .. } | Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } | Relation::Constants(_) => None,
+        Relation::Bounded { .. } => None,
     }
 }
 

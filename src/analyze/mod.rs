@@ -2,11 +2,13 @@
 
 mod beside;
 mod bound;
+mod bounded;
 mod collation;
 mod effort;
 pub mod interval;
 mod keys;
 mod label;
+mod matches;
 mod met;
 mod parts;
 mod preserved;
@@ -270,7 +272,7 @@ fn analyze_release(
     let release = over_matches.as_ref().unwrap_or(release);
     // Numbers of joined-in scans follow those of the statement's own.
     let scans = 1000;
-    let mut labels = label::Labels { policy, columns, scans, opaque: Vec::new(), beside: Vec::new() };
+    let mut labels = label::Labels { policy, columns, scans, opaque: Vec::new(), beside: Vec::new(), sunk: Vec::new(), is_crossed: false };
     let (input, label) = labels.label(release.input.clone(), &[])?;
     let (opaque, beside) = (labels.opaque, labels.beside);
     let Label::Private(mut lineage) = label else {

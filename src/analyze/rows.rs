@@ -13,7 +13,7 @@ pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
     match relation {
         Relation::Project { input: _, columns } => found.extend(columns.iter().cloned()),
         Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Join { .. } | Relation::Group { .. } => {}
-        Relation::Window { .. } | Relation::Union { .. } => {}
+        Relation::Window { .. } | Relation::Union { .. } | Relation::Bounded { .. } => {}
     }
     found
 }
@@ -29,7 +29,7 @@ pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId
         Relation::Scan(_) | Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Group { .. } => {
             found.extend(relation.inputs().into_iter().flat_map(|input| null_extended(input, extended)));
         }
-        Relation::Window { input, columns: _ } => found.extend(null_extended(input, extended)),
+        Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => found.extend(null_extended(input, extended)),
         // Its columns may hold NULL anyway, and nobody above reads those of its arms.
         Relation::Union { .. } => {}
     }
@@ -43,7 +43,7 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
         Relation::Filter { input, predicate } => always_true(input).into_iter().chain(predicate.conjuncts().into_iter().cloned()).collect(),
         // What holds for every row of a group holds for the group's keys.
         Relation::Project { input, columns: _ } | Relation::Window { input, columns: _ } => always_true(input),
-        Relation::Group { input, keys: _, aggregates: _ } => always_true(input),
+        Relation::Group { input, keys: _, aggregates: _ } | Relation::Bounded { input, unit: _, rows: _ } => always_true(input),
         // What holds in one arm need not hold in the other.
         Relation::Union { .. } => Vec::new(),
         Relation::Join { kind, left, right, on } => {
@@ -75,7 +75,7 @@ pub(super) fn scanned_tables(relation: &Relation) -> Vec<TableId> {
     let own = match relation {
         Relation::Scan(scan) => Some(scan.table),
         Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } => None,
-        Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } => None,
+        Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } | Relation::Bounded { .. } => None,
     };
     let subqueries = relation.expressions().into_iter().flat_map(Expr::own_relations);
     let below = relation.inputs().into_iter().chain(subqueries).flat_map(scanned_tables);
@@ -160,7 +160,7 @@ pub(super) fn grouped_by_unit(relation: &Relation, lineage: &Lineage) -> bool {
     match relation {
         Relation::Group { input: _, keys, aggregates: _ } => matches!(keys.as_slice(), [key] if lineage.units.contains(key)),
         Relation::Filter { input, predicate: _ } | Relation::Project { input, columns: _ } => grouped_by_unit(input, lineage),
-        Relation::Window { input, columns: _ } => grouped_by_unit(input, lineage),
+        Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => grouped_by_unit(input, lineage),
         Relation::Scan(_) | Relation::Constants(_) | Relation::Join { .. } | Relation::Union { .. } => false,
     }
 }

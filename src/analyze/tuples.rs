@@ -218,6 +218,6 @@ fn scans(relation: &Relation) -> Vec<&Scan> {
         Relation::Constants(_) | Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } => {
             relation.inputs().into_iter().flat_map(scans).collect()
         }
-        Relation::Group { .. } | Relation::Window { .. } => relation.inputs().into_iter().flat_map(scans).collect(),
+        Relation::Group { .. } | Relation::Window { .. } | Relation::Bounded { .. } => relation.inputs().into_iter().flat_map(scans).collect(),
     }
 }

@@ -67,6 +67,12 @@ pub enum Relation {
         columns: Vec<ColumnId>,
         arms: Vec<(Relation, Vec<ColumnId>)>,
     },
+    /// At most so many rows of each unit, by an order that is a function of the set of its rows. `analyze` puts it below what would multiply them.
+    Bounded {
+        input: Box<Relation>,
+        unit: ColumnId,
+        rows: u64,
+    },
     Constants(ConstantRows),
 }
 
@@ -76,7 +82,7 @@ impl Relation {
         match self {
             Self::Scan(_) | Self::Constants(_) => Vec::new(),
             Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } | Self::Group { input, keys: _, aggregates: _ } => vec![input],
-            Self::Window { input, columns: _ } => vec![input],
+            Self::Window { input, columns: _ } | Self::Bounded { input, unit: _, rows: _ } => vec![input],
             Self::Join { kind: _, left, right, on: _ } => vec![left, right],
             Self::Union { columns: _, arms } => arms.iter().map(|(arm, _)| arm).collect(),
         }
@@ -85,7 +91,7 @@ impl Relation {
     /// The expressions that it evaluates itself.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Self::Scan(_) | Self::Constants(_) | Self::Union { .. } => Vec::new(),
+            Self::Scan(_) | Self::Constants(_) | Self::Union { .. } | Self::Bounded { .. } => Vec::new(),
             Self::Window { input: _, columns } => columns.iter().flat_map(|(_, window)| window.reads()).collect(),
             Self::Filter { input: _, predicate } => vec![predicate],
             Self::Project { input: _, columns } => columns.iter().map(|(_, expr)| expr).collect(),
@@ -114,7 +120,7 @@ impl Relation {
         let own = match self {
             Self::Join { kind, .. } => *kind == JoinKind::Left,
             Self::Scan(_) | Self::Constants(_) | Self::Filter { .. } | Self::Project { .. } | Self::Group { .. } => false,
-            Self::Window { .. } | Self::Union { .. } => false,
+            Self::Window { .. } | Self::Union { .. } | Self::Bounded { .. } => false,
         };
         own || self.inputs().into_iter().any(Relation::is_extended)
     }
@@ -124,7 +130,7 @@ impl Relation {
         match self {
             Self::Scan(scan) => Some(scan),
             Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } => input.only_scan(),
-            Self::Join { .. } | Self::Group { .. } | Self::Window { .. } | Self::Union { .. } | Self::Constants(_) => None,
+            Self::Join { .. } | Self::Group { .. } | Self::Window { .. } | Self::Union { .. } | Self::Bounded { .. } | Self::Constants(_) => None,
         }
     }
 
@@ -133,7 +139,7 @@ impl Relation {
         match self {
             Self::Scan(scan) => scan.columns.clone(),
             Self::Constants(rows) => rows.columns.clone(),
-            Self::Filter { .. } | Self::Join { .. } => Vec::new(),
+            Self::Filter { .. } | Self::Join { .. } | Self::Bounded { .. } => Vec::new(),
             Self::Project { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
             Self::Window { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
             Self::Union { columns, arms: _ } => columns.clone(),

@@ -139,6 +139,10 @@ impl Words<'_> {
                 lines.push(format!("{indent}Window within each {unit}: {} by {}", columns.len(), partitions.join("; ")));
                 self.tree(input, depth + 1, lines);
             }
+            Relation::Bounded { input, unit: _, rows } => {
+                lines.push(format!("{indent}At most {rows} rows of each {}", self.policy.privacy.unit));
+                self.tree(input, depth + 1, lines);
+            }
             Relation::Union { columns: _, arms } => {
                 lines.push(format!("{indent}Union of {} relations", arms.len()));
                 arms.iter().for_each(|(arm, _)| self.tree(arm, depth + 1, lines));

@@ -290,5 +290,6 @@ fn conjuncts(relation: &Relation) -> Vec<&Expr> {
         Relation::Join { kind: JoinKind::Inner, left, right, on: _ } => conjuncts(left).into_iter().chain(conjuncts(right)).collect(),
         Relation::Join { kind: JoinKind::Left, left, right: _, on: _ } => conjuncts(left),
         Relation::Scan(_) | Relation::Constants(_) | Relation::Group { .. } | Relation::Window { .. } | Relation::Union { .. } => Vec::new(),
+        Relation::Bounded { .. } => Vec::new(),
     }
 }

@@ -276,10 +276,13 @@ pub(super) fn positions(first: usize, count: usize) -> Vec<ast::Expr> {
 
 /// A number that depends on the columns' values alone; equal values have one spelling here.
 pub(super) fn hash_of(columns: &[String]) -> ast::Expr {
-    columns.iter().fold(sql::number("0"), |seed, name| {
-        let text = sql::call("coalesce", vec![sql::cast(sql::bare(name), &Type::Text), sql::text("")]);
-        sql::call("hashtextextended", vec![text, seed])
-    })
+    hashed(columns.iter().map(|name| sql::cast(sql::bare(name), &Type::Text)).collect())
+}
+
+/// A number that depends on the texts alone.
+pub(super) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
+    let next = |seed, text| sql::call("hashtextextended", vec![sql::call("coalesce", vec![text, sql::text("")]), seed]);
+    texts.into_iter().fold(sql::number("0"), next)
 }
 
 /// An order that no locale can change.

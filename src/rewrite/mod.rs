@@ -17,6 +17,7 @@ mod guard;
 mod inside;
 mod lattice;
 mod levels;
+mod made;
 mod norm;
 mod operator;
 mod pairs;
@@ -36,6 +37,8 @@ mod turned;
 mod whole;
 mod work;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use num_bigint::BigUint;
@@ -54,6 +57,7 @@ pub use parts::{Degree, Halving, PartKind, PartPlan, Question, Side, Subject, Ta
 pub use price::{Price, Terms};
 pub use statement::Statement;
 pub use turned::made_of;
+use work::Work;
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
 use crate::catalog::{Collation, Type};
@@ -162,8 +166,8 @@ pub struct ReleasePlan {
     facts: Facts,
     /// Columns above the cut that something may be ordered by, of another collation than the database's.
     collations: Vec<(String, Collation)>,
-    /// Nanoseconds that its statements may take for one row.
-    work: u64,
+    /// How long its statements may take for one row, and for what joins make of one unit's.
+    work: Work,
     /// Public rows that stand beside each private one: tables, and middle queries.
     beside: Vec<(Vec<TableId>, Vec<usize>)>,
 }
@@ -177,9 +181,9 @@ impl ReleasePlan {
         &self.constants
     }
 
-    /// Nanoseconds that its statements may take for one row.
+    /// Nanoseconds that its statements may take for one row, or for all those that joins make of one unit's.
     pub fn work(&self) -> u64 {
-        self.work
+        self.work.row.max(self.work.unit)
     }
 
     /// Public rows that stand beside each private one, whatever it holds: those of tables, and of middle queries.
@@ -320,7 +324,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         releases.push(plan);
     }
     whole::within_ceiling(&loss, policy, terms)?;
-    work::check(releases.iter().fold(0, |sum: u64, release| sum.saturating_add(release.work)))?;
+    work::check(releases.iter().fold(Work::default(), |sum, release| sum + release.work), &policy.privacy.unit)?;
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
     let fingerprint = fingerprint(&outer, &releases, &middles, policy);
@@ -362,17 +366,17 @@ fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Polic
         description: Vec::new(),
         facts: Facts::default(),
         collations: release.collations.clone().unwrap_or_default(),
-        work: 0,
+        work: Work::default(),
         beside: Vec::new(),
     };
-    let mut emission = Emission { release, analyzed, policy, order: constants::Order::default() };
+    let mut emission = Emission { release, analyzed, policy, order: constants::Order::default(), bounded: RefCell::default() };
     let mut plain = None;
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
         let price::Vector { coordinates, price, plain: unturned } = price::vector(release, &asked.layout, &asked.stress, policy, portion)?;
         plain = Some((std::mem::replace(&mut plan.coordinates, coordinates), unturned));
         let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
-        plan.work += work::of(&statement);
+        plan.work += work::of(&statement, &emission.bounded.borrow());
         plan.statement = Some(Statement::print(&statement)?);
         plan.refined = !price.within_clip;
         plan.price = Some(price);
@@ -380,12 +384,12 @@ fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Polic
     for question in questions {
         let (kind, loss) = price::part(&question, release, portion)?;
         let statement = emission.part(&question)?;
-        plan.work += work::of(&statement);
+        plan.work += work::of(&statement, &emission.bounded.borrow());
         plan.parts.push(PartPlan { statement: Statement::print(&statement)?, question, kind, loss });
         fits(plan.printed())?;
     }
     if release.lineage.is_multiplied {
-        plan.work = work::multiplied(plan.work);
+        plan.work = plan.work.multiplied();
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
@@ -406,13 +410,18 @@ struct Emission<'a> {
     analyzed: &'a Analyzed,
     policy: &'a Policy,
     order: constants::Order,
+    /// Derived tables that hold at most so many rows of a unit.
+    bounded: RefCell<HashMap<String, u64>>,
 }
 
 impl Emission<'_> {
     fn flat(&self) -> Result<relation::Flat, Refusal> {
         let (policy, columns) = (self.policy, self.analyzed.columns());
-        let (derived, spent) = Default::default();
-        relation::Relations { policy, columns, needed: needed(self.release), derived, spent }.emit(&self.release.input)
+        let (derived, spent, bounded) = Default::default();
+        let relations = relation::Relations { policy, columns, needed: needed(self.release), derived, spent, bounded };
+        let flat = relations.emit(&self.release.input)?;
+        self.bounded.replace(relations.bounded.into_inner());
+        Ok(flat)
     }
 
     fn vector(&mut self, coordinates: &[Partial], price: &Price, bounding: &price::Bounding) -> Result<ast::Query, Refusal> {
@@ -463,6 +472,7 @@ fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
         | Relation::Project { .. }
         | Relation::Join { .. }
         | Relation::Window { .. } => {}
+        Relation::Bounded { input: _, unit, rows: _ } => needed.push(*unit),
     }
     relation.expressions().into_iter().flat_map(Expr::own_relations).for_each(|inner| read_by(inner, needed));
     relation.inputs().into_iter().for_each(|input| read_by(input, needed));

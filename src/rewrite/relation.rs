@@ -33,6 +33,8 @@ pub struct Relations<'a> {
     pub derived: std::cell::Cell<usize>,
     /// What the expressions emitted so far weigh.
     pub spent: std::cell::Cell<usize>,
+    /// Names of derived tables that hold at most so many rows of a unit.
+    pub bounded: std::cell::RefCell<HashMap<String, u64>>,
 }
 
 impl Relations<'_> {
@@ -65,6 +67,7 @@ impl Relations<'_> {
             Relation::Group { input, keys, aggregates } => self.group(input, keys, aggregates),
             Relation::Window { input, columns } => self.window(input, columns),
             Relation::Union { columns, arms } => self.union(columns, arms),
+            Relation::Bounded { input, unit, rows } => self.bounded(input, *unit, *rows),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sqlparser::ast;
 
 use super::expression::{Cell, Expressions};
+use super::levels::hashed;
 use super::pairs::Pairs;
 use super::relation::{Flat, Relations, fenced, typed};
 use super::sql;
@@ -14,6 +15,9 @@ use crate::resolve::{
     Aggregate, ColumnId, Distinct, Edge, End, Expr, Frame, FrameMode, Moment, Operation, Order, Position, Quantifier, Ranked, Relation, Spread,
     Window,
 };
+
+/// Names the place of a row among its unit's.
+const PLACE: &str = "place";
 
 impl Relations<'_> {
     /// GROUP BY: keys keep their identity and clamps, in one spelling for all equal values.
@@ -75,6 +79,34 @@ impl Relations<'_> {
         // No window holds back conditions on what it partitions by.
         let query = fenced(query, given);
         Ok(Flat { from: sql::tables(sql::derived(query, &alias)), conditions: Vec::new(), cells })
+    }
+
+    /// At most so many rows of each unit, by a hash of everything that is read of them: which rows stay is a function of the set of them.
+    pub(super) fn bounded(&self, input: &Relation, unit: ColumnId, rows: u64) -> Result<Flat, Refusal> {
+        let flat = self.emit(input)?;
+        let alias = self.alias();
+        let mut ids: Vec<&ColumnId> = flat.cells.keys().filter(|id| self.needed.contains(id)).collect();
+        ids.sort();
+        let mut order = Vec::new();
+        let (mut projection, mut cells) = (Vec::new(), HashMap::new());
+        // By place: the number of a column depends on the rest of the statement.
+        for (at, id) in ids.into_iter().enumerate() {
+            let cell = &flat.cells[id];
+            let name = format!("c{at}");
+            projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
+            // Of the unit's own column its rows hold one value.
+            order.extend(if *id == unit { Vec::new() } else { told_apart(cell) });
+            cells.insert(*id, Cell { raw: sql::column(&alias, &name), ..cell.clone() });
+        }
+        let given = projection.len();
+        let texts = order.iter().map(|value| sql::cast(value.clone(), &Type::Text)).collect();
+        order.insert(0, hashed(texts));
+        let unit = Expressions { cells: &flat.cells, relations: None }.cell(unit)?.raw.clone();
+        projection.push(sql::aliased(sql::over("row_number", Vec::new(), unit, order), PLACE));
+        let query = sql::select(projection, vec![flat.from], sql::all(flat.conditions.into_iter().map(sql::nested).collect()), Vec::new());
+        let kept = sql::binary(sql::column(&alias, PLACE), ast::BinaryOperator::LtEq, sql::number(&rows.to_string()));
+        self.bounded.borrow_mut().insert(alias.clone(), rows);
+        Ok(Flat { from: sql::tables(sql::derived(fenced(query, given), &alias)), conditions: vec![kept], cells })
     }
 
     /// UNION ALL of the arms, column by column.
@@ -224,6 +256,12 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
         Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Interval => vec![bytes(sql::cast(cell.raw.clone(), &Type::Text))],
         Type::Other { .. } => return Err(Refusal::unsupported("a window over rows with a column that has no order")),
     })
+}
+
+/// The same where rows are no more than told apart: what has no order is told by its text.
+fn told_apart(cell: &Cell) -> Vec<ast::Expr> {
+    let text = || ast::Expr::Collate { expr: Box::new(sql::cast(cell.raw.clone(), &Type::Text)), collation: sql::name(&["C"]) };
+    spelled_out(cell).unwrap_or_else(|_| vec![text()])
 }
 
 /// Arms of unlike collations would have none: an error at the first comparison.

@@ -1,15 +1,21 @@
-//! How long one row may keep a statement busy. A branch that only one person's rows take shows in the time of an answer; it can be made no longer than this.
+//! How long one row may keep a statement busy, and what joins make of one unit's rows. A branch that only one person's rows take shows in the time of an answer;
+//! it can be made no longer than this.
 
-use std::ops::ControlFlow;
+use std::collections::HashMap;
+use std::ops::{Add, AddAssign, ControlFlow};
 
 use sqlparser::ast::{self, BinaryOperator as B, Visit};
 
+use super::made::Made;
 use crate::parse::with_room;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
 const NANOSECONDS_MAX: u64 = 20_000_000;
+
+/// Nanoseconds that the rows which joins make of one unit's may take in one question, in expressions, sorts and the joins themselves.
+const UNIT_NANOSECONDS_MAX: u64 = 250_000_000;
 
 /// How much less that is where a row may stand beside any number of public rows, and in EXISTS: expressions are computed for each pair.
 const PAIRS: u64 = 10;
@@ -26,12 +32,41 @@ const DIGITS_MAX: u64 = 16_500;
 /// Characters to which a text is cut.
 const LENGTH_MAX: u64 = TEXT_MAX as u64;
 
-/// Nanoseconds that a statement's expressions take for one row of each relation, at most: each is counted once, over a text of 4,096 characters, with what
-/// compiling its pattern takes. As measured on a core of a 2 GHz server, rounded up.
-pub(super) fn of(statement: &ast::Query) -> u64 {
-    let mut tally = Tally { nanoseconds: 0, open: Vec::new(), before: Vec::new() };
+/// Nanoseconds that statements may take, at most, for one row and for those that joins make of one unit's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Work {
+    pub row: u64,
+    pub unit: u64,
+}
+
+impl Add for Work {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { row: self.row.saturating_add(other.row), unit: self.unit.saturating_add(other.unit) }
+    }
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Work {
+    /// Of statements each row of which may stand beside any number of public rows.
+    pub fn multiplied(self) -> Self {
+        Self { row: self.row.saturating_mul(PAIRS), unit: self.unit.saturating_mul(PAIRS) }
+    }
+}
+
+/// What a statement's expressions take for one row of each relation, at most: each is counted once, over a text of 4,096 characters, with what compiling its
+/// pattern takes. As measured on a core of a 2 GHz server, rounded up. Where joins multiply one unit's rows, of which derived tables hold at most so many, also what
+/// all of these take.
+pub(super) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> Work {
+    let mut tally = Tally { nanoseconds: 0, open: Vec::new(), begun: Vec::new(), before: Vec::new(), made: Made::new(bounded) };
     let _ = with_room(|| statement.visit(&mut tally));
-    tally.nanoseconds
+    Work { row: tally.nanoseconds, unit: tally.made.nanoseconds }
 }
 
 /// A logarithm or a power of a numeric is computed to as many digits as its operand has, which products add up.
@@ -44,40 +79,62 @@ fn of_product(one: u64, other: u64) -> u64 {
     (one / 4 + 1).saturating_mul(other / 4 + 1).saturating_mul(2).saturating_add(200)
 }
 
-/// The weight of a release's statements, each row of which may stand beside any number of public rows.
-pub(super) fn multiplied(nanoseconds: u64) -> u64 {
-    nanoseconds.saturating_mul(PAIRS)
-}
-
 /// # Errors
-/// 54001 where the statements of one question may take too long for one row.
-pub(super) fn check(nanoseconds: u64) -> Result<(), Refusal> {
-    if nanoseconds <= NANOSECONDS_MAX {
-        return Ok(());
+/// 54001 where the statements of one question may take too long for one row, or for one unit.
+pub(super) fn check(work: Work, unit: &str) -> Result<(), Refusal> {
+    let refusal = |what: &str, limit: u64| {
+        let message = format!("{what} could keep this query busy for more than {} ms", limit / 1_000_000);
+        Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, message)
+    };
+    if work.row > NANOSECONDS_MAX {
+        return Err(refusal("one row", NANOSECONDS_MAX)
+            .detail("The time of an answer must tell little about any row.")
+            .hint("Use fewer regular expressions and functions of long texts, or ask in several queries."));
     }
-    let limit = NANOSECONDS_MAX / 1_000_000;
-    let refusal = Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, format!("one row could keep this query busy for more than {limit} ms"));
-    Err(refusal
-        .detail("The time of an answer must tell little about any row.")
-        .hint("Use fewer regular expressions and functions of long texts, or ask in several queries."))
+    if work.unit > UNIT_NANOSECONDS_MAX {
+        let met = format!("the rows of one {unit}, joined with each other,");
+        return Err(refusal(&met, UNIT_NANOSECONDS_MAX)
+            .detail(format!("Each side of such a join has up to rows_per_unit rows of one {unit}. The time of an answer must tell little about any {unit}."))
+            .hint(format!("Join by a key, aggregate each side by the {unit} first, or ask the data owner to declare a smaller rows_per_unit.")));
+    }
+    Ok(())
 }
 
-struct Tally {
+struct Tally<'a> {
     nanoseconds: u64,
     /// Of each expression that is being visited, the digits that its parts may have as numerics.
     open: Vec<Vec<u64>>,
+    /// What was counted before each of them.
+    begun: Vec<u64>,
     /// What was counted before each EXISTS that is being visited.
     before: Vec<u64>,
+    made: Made<'a>,
 }
 
-impl ast::Visitor for Tally {
+impl ast::Visitor for Tally<'_> {
     type Break = ();
+
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+        self.made.enter(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+        self.made.leave();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &ast::TableFactor) -> ControlFlow<()> {
+        self.made.stand_in_from(table);
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
         if matches!(expr, ast::Expr::Exists { .. }) {
             self.before.push(self.nanoseconds);
         }
         self.open.push(Vec::new());
+        self.begun.push(self.nanoseconds);
         ControlFlow::Continue(())
     }
 
@@ -87,7 +144,10 @@ impl ast::Visitor for Tally {
             let inside = self.nanoseconds.saturating_sub(self.before.pop().unwrap_or(0));
             self.nanoseconds = self.nanoseconds.saturating_add(inside.saturating_mul(PAIRS - 1));
         }
-        self.nanoseconds = self.nanoseconds.saturating_add(own(expr, &parts));
+        let own = own(expr, &parts);
+        self.nanoseconds = self.nanoseconds.saturating_add(own);
+        let whole = self.nanoseconds.saturating_sub(self.begun.pop().unwrap_or(0));
+        self.made.add(expr, own, whole);
         if let Some(around) = self.open.last_mut() {
             around.push(digits(expr, &parts).min(DIGITS_MAX));
         }

@@ -2,6 +2,10 @@ use super::*;
 use crate::catalog::Type;
 use crate::rewrite::sql::{bare, call, cast, number, select, text};
 
+fn of(statement: &ast::Query) -> u64 {
+    super::of(statement, &HashMap::new()).row
+}
+
 fn matching(count: usize, function: &str) -> ast::Query {
     let once = call(function, vec![bare("x"), text("a")]);
     select(vec![ast::SelectItem::UnnamedExpr(bare("x"))], Vec::new(), Some(ast::Expr::Tuple(vec![once; count])), Vec::new())

@@ -7,6 +7,7 @@ mod flip;
 mod forms;
 mod goldens;
 mod grammar;
+mod joins;
 mod mutants;
 mod named;
 mod parts;

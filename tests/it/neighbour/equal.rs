@@ -90,6 +90,9 @@ const SOURCES: &[(&str, &[&str])] = &[
     (STATISTICS, &["v"]),
     (FIRST_AND_ALL, &["v"]),
     ("visits v JOIN (SELECT kd AS k, count(*) AS n FROM visits GROUP BY kd HAVING count(*) > 1) m ON m.k = v.kd AND v.ni < m.n", &["v"]),
+    ("visits v JOIN visits w ON v.person = w.person AND v.ni <= w.ni", &["v", "w"]),
+    ("visits v LEFT JOIN visits w ON v.person = w.person AND w.i4 > 20 AND w.id <> v.id", &["v", "w"]),
+    ("visits v JOIN (SELECT person, kd FROM rounds UNION ALL SELECT person, tx FROM visits) w ON v.person = w.person", &["v"]),
     ("people p LEFT JOIN (SELECT ni AS k, count(*) AS n FROM people GROUP BY ni) m ON m.k = p.ni", &["p"]),
 ];
 

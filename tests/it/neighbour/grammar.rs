@@ -25,7 +25,7 @@ pub fn sets(random: &mut Random, keys: &[String]) -> String {
 pub fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
     let none = String::new;
     let depth = random.below(3);
-    match random.below(28) {
+    match random.below(31) {
         0 | 1 => (none(), "people p".to_owned(), vec!["p"]),
         2 | 3 => (none(), "visits v".to_owned(), vec!["v"]),
         4 => (none(), "items i".to_owned(), vec!["i"]),
@@ -52,6 +52,9 @@ pub fn source(random: &mut Random) -> (String, String, Vec<&'static str>) {
         ),
         24 => (none(), "visits v JOIN towns t ON v.town = t.code AND t.weight IN (SELECT n.remark FROM notes n)".to_owned(), vec!["v"]),
         25 | 26 => (none(), "rounds v".to_owned(), vec!["v"]),
+        28 => (none(), "visits v JOIN visits p ON v.person = p.person AND v.ni <= p.ni".to_owned(), vec!["v", "p"]),
+        29 => (none(), format!("visits v LEFT JOIN ({}) p ON v.person = p.person AND p.ni > -3", step(random, depth)), vec!["v", "p"]),
+        30 => (none(), "rounds v JOIN visits p ON v.person = p.person JOIN items i ON i.visit = p.id".to_owned(), vec!["v", "p", "i"]),
         _ => {
             let inner = "SELECT x.*, coalesce(x.i4, 3) AS made, x.f8 * 2 AS doubled FROM visits x WHERE x.ni <> 2";
             (none(), format!("people p LEFT JOIN ({inner}) v ON v.person = p.id"), vec!["p", "v"])

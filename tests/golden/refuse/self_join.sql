@@ -1,0 +1,5 @@
+SELECT count(*) FROM nls.interviews a JOIN nls.interviews b ON a.woman_id = b.woman_id JOIN nls.interviews c ON c.woman_id = b.woman_id JOIN nls.interviews d ON d.woman_id = c.woman_id;
+
+SELECT count(*) FROM nls.women w JOIN nls.interviews a ON w.woman_id = a.woman_id JOIN nls.interviews b ON w.woman_id = b.woman_id WHERE md5(lpad(w.race, 4000, 'x')) <> md5(lpad(a.year::text, 4000, 'y')) OR md5(lpad(b.year::text || a.year, 4000, 'z')) = 'x' OR md5(lpad(b.year::text || a.year, 4000, 'u')) = 'x' OR md5(lpad(b.year::text || a.year, 4000, 'v')) = 'x' OR md5(lpad(b.year::text || a.year, 4000, 'w')) = 'x' OR md5(lpad(b.year::text || a.year, 4000, 'x')) = 'x' OR md5(lpad(b.year::text || a.year, 4000, 'y')) = 'x' OR initcap(a.year::text || b.year) = 'x' OR initcap(b.year::text || a.year) = 'y' OR initcap(b.year::text || a.year || 'z') = 'y' OR translate(b.year::text || a.year, 'abc', 'def') = 'y';
+
+SELECT sum(least(n, 5)) FROM (SELECT woman_id, count(*) AS n FROM nls.interviews a JOIN nls.interviews b USING (woman_id) JOIN nls.interviews c USING (woman_id) JOIN nls.interviews d USING (woman_id) GROUP BY woman_id) q
