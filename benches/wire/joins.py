@@ -44,7 +44,7 @@ def dear(count, text):
 HERS = f"v0.woman_id = {NEEDLE}"
 # Each as a function of how much there is of it.
 QUESTIONS = {
-    "a scan of her rows": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > {count}" if count == 1 else None,
+    "a scan of her rows": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > 1" if count == 1 else None,
     "a scan, with expressions": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}",
     "joins": lambda count: f"SELECT count(*) FROM {joined(count)} WHERE {HERS}",
     "one join, with expressions": lambda count: f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}",
@@ -53,12 +53,12 @@ QUESTIONS = {
     "sorts of joined rows": lambda count: "SELECT sum(least(r, 9)) FROM (SELECT "
     + " + ".join(f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)" for at in range(count))
     + f" AS r FROM {joined(2)} WHERE {HERS}) q",
-    "hashes of joined rows": lambda count: f"SELECT sum(least(n, 9)) FROM (SELECT woman_id, count(*) AS n FROM (SELECT DISTINCT v0.woman_id, v0.t, v1.n"
+    "hashes of joined rows": lambda count: "SELECT sum(least(n, 9)) FROM (SELECT woman_id, count(*) AS n FROM (SELECT DISTINCT v0.woman_id, v0.t, v1.n"
     + "".join(f", v{at}.t AS t{at}" for at in range(1, count))
     + f" FROM {joined(max(count, 2))} WHERE {HERS}) d GROUP BY woman_id) q",
-    "a window whose frame moves": lambda count: "SELECT sum(least(greatest(r, 0), 9)) FROM (SELECT "
-    + " + ".join(f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id ORDER BY v1.n, v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)" for at in range(count))
-    + f" AS r FROM {joined(2)} WHERE {HERS}) q",
+    "windows whose frames move": lambda count: "SELECT sum(least(greatest(r, 0), 9)) FROM (SELECT "
+    + " + ".join(f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)" for at in range(count))
+    + f" AS r FROM nls.visits v0 WHERE {HERS}) q",
 }
 
 

@@ -15,8 +15,13 @@ pub(super) fn at_most_one(policy: &Policy, side: &Relation, units: &[ColumnId], 
     let mut fixed = units.to_vec();
     loop {
         let is_known = |id: &ColumnId, fixed: &[ColumnId]| fixed.contains(id) || !own.contains(id);
-        let more: Vec<ColumnId> =
-            within.told.iter().filter(|(_, by)| by.iter().all(|id| is_known(id, &fixed))).map(|(id, _)| *id).filter(|id| !fixed.contains(id)).collect();
+        let more: Vec<ColumnId> = within
+            .told
+            .iter()
+            .filter(|(_, by)| by.iter().all(|id| is_known(id, &fixed)))
+            .map(|(id, _)| *id)
+            .filter(|id| !fixed.contains(id))
+            .collect();
         let (found, left): (Vec<&Relation>, Vec<&Relation>) = within.pieces.iter().copied().partition(|piece| is_found(policy, piece, &fixed));
         let is_settled = more.is_empty() && found.is_empty();
         fixed.extend(more);

@@ -144,15 +144,15 @@ fn frame_rows(call: &ast::Function, rows: u64) -> u64 {
     let Some(frame) = &spec.window_frame else { return 0 };
     let reach = |bound: &Bound| match bound {
         Bound::CurrentRow => 0,
-        Bound::Preceding(Some(offset)) | Bound::Following(Some(offset)) if frame.units == ast::WindowFrameUnits::Rows => number(offset).unwrap_or(rows),
+        Bound::Preceding(Some(offset)) | Bound::Following(Some(offset)) if frame.units == ast::WindowFrameUnits::Rows => {
+            number(offset).unwrap_or(rows)
+        }
         Bound::Preceding(_) | Bound::Following(_) => rows,
     };
     let is_row = |bound: &Bound| *bound != Bound::CurrentRow || frame.units == ast::WindowFrameUnits::Rows;
     match (&frame.start_bound, &frame.end_bound) {
         (Bound::Preceding(None), _) => 0,
-        (start, end) if is_row(start) && end.as_ref().is_none_or(is_row) => {
-            rows.min(1 + reach(start).saturating_add(end.as_ref().map_or(0, reach)))
-        }
+        (start, end) if is_row(start) && end.as_ref().is_none_or(is_row) => rows.min(1 + reach(start).saturating_add(end.as_ref().map_or(0, reach))),
         _ => rows,
     }
 }

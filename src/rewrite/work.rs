@@ -94,7 +94,9 @@ pub(super) fn check(work: Work, unit: &str) -> Result<(), Refusal> {
     if work.unit > UNIT_NANOSECONDS_MAX {
         let met = format!("the rows of one {unit}, joined with each other,");
         return Err(refusal(&met, UNIT_NANOSECONDS_MAX)
-            .detail(format!("Each side of such a join has up to rows_per_unit rows of one {unit}. The time of an answer must tell little about any {unit}."))
+            .detail(format!(
+                "Each side of such a join has up to rows_per_unit rows of one {unit}. The time of an answer must tell little about any {unit}."
+            ))
             .hint(format!("Join by a key, aggregate each side by the {unit} first, or ask the data owner to declare a smaller rows_per_unit.")));
     }
     Ok(())
@@ -327,6 +329,8 @@ fn of_call(name: &str) -> u64 {
         "lower" | "upper" | "left" | "right" | "btrim" | "ltrim" | "rtrim" | "lpad" | "rpad" | "reverse" | "repeat" | "concat" | "concat_ws"
         | "md5" | "length" | "octet_length" | "bit_length" => 25_000,
         "sqrt" | "cbrt" => 30_000,
+        "hashtextextended" => 2_000,
+        "coalesce" => 200,
         // Dates, rounding, and the aggregates themselves.
         _ => 5_000,
     }
