@@ -19,15 +19,17 @@ const FRAMED: u64 = 200;
 pub(super) struct Made<'a> {
     pub nanoseconds: u64,
     bounded: &'a HashMap<String, u64>,
-    /// Of each query that is being visited, the rows of one unit; `None` where nothing multiplies them.
-    rows: Vec<Option<u64>>,
+    /// Of each query that is being visited, the rows of one unit, where something multiplies them.
+    queries: Vec<Option<Rows>>,
+    /// Of each expression that is being visited, whether it holds an aggregate.
+    aggregated: Vec<bool>,
     /// The next query stands in FROM: it is computed once, and not for each row around it.
     in_from: bool,
 }
 
 impl<'a> Made<'a> {
     pub fn new(bounded: &'a HashMap<String, u64>) -> Self {
-        Self { nanoseconds: 0, bounded, rows: Vec::new(), in_from: false }
+        Self { nanoseconds: 0, bounded, queries: Vec::new(), aggregated: Vec::new(), in_from: false }
     }
 
     pub fn stand_in_from(&mut self, table: &ast::TableFactor) {
@@ -35,27 +37,38 @@ impl<'a> Made<'a> {
     }
 
     pub fn enter(&mut self, query: &ast::Query) {
-        let around = if std::mem::take(&mut self.in_from) { None } else { self.rows.last().copied().flatten() };
-        let rows = product(around, self.of_body(&query.body));
-        self.rows.push(rows);
+        let around = if std::mem::take(&mut self.in_from) { None } else { self.queries.last().copied().flatten() };
+        let of_body = self.of_body(&query.body);
+        let rows = product(around.map(|around| around.made), of_body);
+        self.queries.push(rows.map(|made| Rows { made, groups: if is_one_group(&query.body) { around.map_or(1, |a| a.made) } else { made } }));
         if let Some(rows) = rows {
-            let each = of_joins(&query.body).saturating_mul(JOINED).saturating_add(of_groups(&query.body).saturating_mul(levels(rows) * GROUPED));
+            let each = of_joins(&query.body).saturating_mul(JOINED).saturating_add(of_groups(&query.body, rows));
             self.spend(rows.saturating_mul(each));
         }
     }
 
     pub fn leave(&mut self) {
-        self.rows.pop();
+        self.queries.pop();
+    }
+
+    pub fn open(&mut self) {
+        self.aggregated.push(false);
     }
 
     /// An expression that takes so long for one row, and with all its parts so long.
     pub fn add(&mut self, expr: &ast::Expr, own: u64, whole: u64) {
-        let Some(rows) = self.rows.last().copied().flatten() else { return };
+        // Aggregates within a subquery are its own.
+        let is_of_group = self.aggregated.pop().unwrap_or(false) && !matches!(expr, ast::Expr::Exists { .. });
+        if let Some(around) = self.aggregated.last_mut() {
+            *around |= is_of_group || is_aggregate(expr);
+        }
+        let Some(Rows { made, groups }) = self.queries.last().copied().flatten() else { return };
+        let rows = if is_of_group { groups } else { made };
         let more = match expr {
             ast::Expr::Function(call) => {
                 let sorts = u64::from(call.over.is_some()) + u64::from(!call.within_group.is_empty()) + u64::from(is_distinct(call));
                 let frame = frame_rows(call, rows).saturating_mul(whole.saturating_add(FRAMED));
-                sorts.saturating_mul(levels(rows) * SORTED).saturating_add(frame)
+                sorts.saturating_mul(levels(rows).saturating_mul(SORTED)).saturating_add(frame)
             }
             _ => 0,
         };
@@ -97,6 +110,25 @@ impl<'a> Made<'a> {
     }
 }
 
+/// How many rows of one unit a query makes, and how many groups of them.
+#[derive(Clone, Copy)]
+struct Rows {
+    made: u64,
+    groups: u64,
+}
+
+/// All of a unit's rows come together: they are grouped by the unit alone.
+fn is_one_group(body: &ast::SetExpr) -> bool {
+    matches!(body, ast::SetExpr::Select(select) if grouped(select) == 1)
+}
+
+/// What is above it is computed once a group.
+fn is_aggregate(expr: &ast::Expr) -> bool {
+    let ast::Expr::Function(call) = expr else { return false };
+    let name = call.name.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str());
+    call.over.is_none() && matches!(name, "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or")
+}
+
 fn product(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.saturating_mul(other)),
@@ -129,8 +161,15 @@ fn of_joins(body: &ast::SetExpr) -> u64 {
     selects(body).iter().flat_map(|select| &select.from).map(|tables| 1 + tables.joins.len() as u64).sum()
 }
 
-fn of_groups(body: &ast::SetExpr) -> u64 {
-    selects(body).iter().map(|select| u64::from(grouped(select) > 0) + u64::from(select.distinct.is_some())).sum()
+/// Grouped by the unit alone its rows are all alike.
+fn of_groups(body: &ast::SetExpr, rows: u64) -> u64 {
+    let of_select = |select: &&ast::Select| match grouped(select) {
+        _ if select.distinct.is_some() => levels(rows).saturating_mul(GROUPED),
+        0 => 0,
+        1 => GROUPED,
+        _ => levels(rows).saturating_mul(GROUPED),
+    };
+    selects(body).iter().map(of_select).sum()
 }
 
 fn is_distinct(call: &ast::Function) -> bool {

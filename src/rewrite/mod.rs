@@ -181,9 +181,9 @@ impl ReleasePlan {
         &self.constants
     }
 
-    /// Nanoseconds that its statements may take for one row, or for all those that joins make of one unit's.
+    /// Nanoseconds that its statements may take for one row, or for all those that joins make of one unit's, beside each public row.
     pub fn work(&self) -> u64 {
-        self.work.row.max(self.work.unit)
+        self.work.beside()
     }
 
     /// Public rows that stand beside each private one, whatever it holds: those of tables, and of middle queries.

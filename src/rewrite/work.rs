@@ -37,13 +37,16 @@ const LENGTH_MAX: u64 = TEXT_MAX as u64;
 pub(super) struct Work {
     pub row: u64,
     pub unit: u64,
+    /// The same where each row stands beside one public row alone.
+    pub alone: u64,
 }
 
 impl Add for Work {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { row: self.row.saturating_add(other.row), unit: self.unit.saturating_add(other.unit) }
+        let Self { row, unit, alone } = other;
+        Self { row: self.row.saturating_add(row), unit: self.unit.saturating_add(unit), alone: self.alone.saturating_add(alone) }
     }
 }
 
@@ -56,7 +59,12 @@ impl AddAssign for Work {
 impl Work {
     /// Of statements each row of which may stand beside any number of public rows.
     pub fn multiplied(self) -> Self {
-        Self { row: self.row.saturating_mul(PAIRS), unit: self.unit.saturating_mul(PAIRS) }
+        Self { row: self.row.saturating_mul(PAIRS), unit: self.unit.saturating_mul(PAIRS), alone: self.alone }
+    }
+
+    /// For each public row that stands beside them all.
+    pub fn beside(self) -> u64 {
+        self.row.max(self.alone)
     }
 }
 
@@ -66,7 +74,8 @@ impl Work {
 pub(super) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> Work {
     let mut tally = Tally { nanoseconds: 0, open: Vec::new(), begun: Vec::new(), before: Vec::new(), made: Made::new(bounded) };
     let _ = with_room(|| statement.visit(&mut tally));
-    Work { row: tally.nanoseconds, unit: tally.made.nanoseconds }
+    let unit = tally.made.nanoseconds;
+    Work { row: tally.nanoseconds, unit, alone: unit }
 }
 
 /// A logarithm or a power of a numeric is computed to as many digits as its operand has, which products add up.
@@ -137,6 +146,7 @@ impl ast::Visitor for Tally<'_> {
         }
         self.open.push(Vec::new());
         self.begun.push(self.nanoseconds);
+        self.made.open();
         ControlFlow::Continue(())
     }
 
@@ -330,6 +340,7 @@ fn of_call(name: &str) -> u64 {
         | "md5" | "length" | "octet_length" | "bit_length" => 25_000,
         "sqrt" | "cbrt" => 30_000,
         "hashtextextended" => 2_000,
+        "count" | "sum" => 300,
         "coalesce" => 200,
         // Dates, rounding, and the aggregates themselves.
         _ => 5_000,
