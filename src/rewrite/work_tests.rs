@@ -114,3 +114,33 @@ fn patterns_are_as_dear_as_what_they_stand_for_and_what_their_groups_cost() {
     assert!(check(replaced("^(.+)<(b.+)<(b.+)", "nothing")).is_ok(), "no group is asked for");
     assert!(check(asked(call("substring", vec![bare("x"), typed("^(.*)@(.*)$")]))).is_err());
 }
+
+/// What joins make of the rows of one unit, of which `a` and `b` hold ten each and `c` thirty.
+#[test]
+fn rows_of_one_unit_multiply_where_bounded_tables_meet() {
+    let asked = |sql: &str| {
+        let statements = sqlparser::parser::Parser::parse_sql(&sqlparser::dialect::PostgreSqlDialect {}, sql).unwrap();
+        let Some(ast::Statement::Query(query)) = statements.into_iter().next() else { panic!("{sql}") };
+        let bounded = [("a", 10), ("b", 10), ("c", 30)].map(|(name, rows)| (name.to_owned(), rows));
+        super::of(&query, &bounded.into()).unit
+    };
+    let side = |name: &str| format!("(SELECT u, x FROM t) AS {name}");
+    let (a, b, c) = (side("a"), side("b"), side("c"));
+    assert_eq!(asked("SELECT lower(t.x) FROM t"), 0, "one scan is as long as it is");
+    assert_eq!(asked(&format!("SELECT 1 FROM {a}, {b}")), 100 * 2 * 500);
+    assert_eq!(asked(&format!("SELECT 1 FROM {a} JOIN {c} ON a.u = c.u, t")), 300 * (3 * 500 + 200));
+    // An expression of each pair; one of the group that all of them are in.
+    let of_pairs = asked(&format!("SELECT a.u, count(lower(a.x)) FROM {a}, {b} GROUP BY 1"));
+    let of_group = asked(&format!("SELECT a.u, lower(count(a.x)) FROM {a}, {b} GROUP BY 1"));
+    assert_eq!(of_pairs - of_group, 99 * 25_000);
+    // Subqueries are asked of each row; derived tables are computed once, and give one row for the unit alone.
+    let once = asked(&format!("SELECT 1 FROM {a}"));
+    assert_eq!(asked(&format!("SELECT 1 FROM {a} WHERE EXISTS (SELECT 1 FROM {c})")), once + 300 * 500 + 10 * 200);
+    assert_eq!(asked(&format!("SELECT 1 FROM (SELECT u FROM {a}, {b} GROUP BY u) AS d, t")), 100 * (2 * 500 + 1_000));
+    assert!(asked(&format!("SELECT 1 FROM (SELECT u FROM {a}, {b} GROUP BY u, x) AS d, t")) > 100 * 3 * 500);
+    // Rows of a frame whose start moves come into it again and again.
+    let framed = |frame: &str| asked(&format!("SELECT max(c.x) OVER (PARTITION BY c.u ORDER BY c.x ROWS {frame}) FROM {c}"));
+    let plain = framed("BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW");
+    assert_eq!(framed("BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING") - plain, 30 * 30 * 5_200);
+    assert_eq!(framed("2 PRECEDING") - plain, 30 * 3 * 5_200);
+}
