@@ -159,7 +159,8 @@ fn main() {
         accounts: vec![Standing { cap, spent: Loss::ZERO }; 2],
         wishes: pgveil::policy::Wishes::default(),
     };
-    let constants = Constants { now: 0, is_utc: true, signs_each: true, prints_plainly: true, session: Default::default(), role: "analyst".to_owned() };
+    let constants =
+        Constants { now: 0, is_utc: true, signs_each: true, prints_plainly: true, session: Default::default(), role: "analyst".to_owned() };
     let path = ["public".to_owned()];
     let measured = |sql: &str| {
         let _ = std::fs::write("/proc/self/clear_refs", "5");

@@ -77,7 +77,8 @@ mod tests {
     #[test]
     fn types_are_compared_as_strictly_or_not() {
         let numeric = Type::Numeric(Some((9, 2)));
-        let strict = [(Type::Int4, numeric.clone()), (Type::Varchar(Some(3)), Type::Text), (Type::Char(Some(3)), Type::Text), (Type::Float4, Type::Float8)];
+        let strict =
+            [(Type::Int4, numeric.clone()), (Type::Varchar(Some(3)), Type::Text), (Type::Char(Some(3)), Type::Text), (Type::Float4, Type::Float8)];
         let loose = [(Type::Int8, Type::Float8), (numeric, Type::Float8), (Type::Text, Type::Char(Some(3))), (Type::Timestamp, Type::Timestamptz)];
         assert!(strict.iter().all(|(own, other)| is_as_strict(own, other)));
         assert!(!loose.iter().any(|(own, other)| is_as_strict(own, other)));

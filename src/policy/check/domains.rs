@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::super::error::{At, Findings};
 use super::super::file::{File, TableRule};
 use super::super::scalar;
-use super::super::{Bounds, Column, Listing, Scalar};
+use super::super::{Column, Listing, Scalar};
 use super::{Listed, find_column};
 use crate::catalog::{self, Content, PRINTED};
 
