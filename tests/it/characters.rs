@@ -85,7 +85,7 @@ const KEYS: [&str; 26] = [
 ];
 
 /// Each compares with the rules of char, varchar or text.
-const CONDITIONS: [&str; 40] = [
+const CONDITIONS: [&str; 43] = [
     "segment = 'AUTO'",
     "segment = 'AUTO   '",
     "segment = 'AUTO   '::text",
@@ -94,7 +94,10 @@ const CONDITIONS: [&str; 40] = [
     "segment <> 'AUTO '",
     "segment IN ('AUTO ', 'HOUSE')",
     "segment NOT IN ('AUTO ')",
-    "segment = ANY (ARRAY['AUTO', 'HOUSE'])",
+    "segment = ANY (ARRAY['AUTO', 'HOUSE '])",
+    "segment <> ALL (ARRAY['AUTO', 'HOUSE '])",
+    "segment = ANY (ARRAY['AUTO', 'HOUSE ']::char(10)[])",
+    "segment = ANY ('{AUTO,\"HOUSE \"}'::text[])",
     "town = 'Lyon '",
     "town = short",
     "short = town",

@@ -35,6 +35,12 @@ pub(super) fn compared(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
     operands.into_iter().map(|e| one(e).map(folded)).collect()
 }
 
+/// What is compared with the elements of an array: one of untyped constants is an array of `text`, beside which a `char` is a text.
+pub(super) fn beside_array(subject: Expr, elements: &[Expr]) -> Result<Expr, Refusal> {
+    let is_text = elements.iter().find(|e| !is_unknown(&e.data_type)).is_none_or(|first| first.data_type == Type::Text);
+    if is_text && is_char(&subject.data_type) { coerce(subject, &Type::Text) } else { Ok(subject) }
+}
+
 /// As [`padded`]; a value of another type as it is.
 pub(super) fn padded_if_char(expr: Expr) -> Result<Expr, Refusal> {
     if is_char(&expr.data_type) { padded(expr) } else { Ok(expr) }

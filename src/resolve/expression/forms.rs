@@ -211,6 +211,7 @@ impl Expressions<'_> {
             let terms = elements.into_iter().map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
             return Ok(combine(terms.collect::<Result<_, _>>()?));
         }
+        let subject = blanks::beside_array(subject, &elements)?;
         let Some(function) = comparison(op) else { return Err(Refusal::unsupported(format!("operator {op} with ANY or ALL"))) };
         if function == short && !elements.is_empty() {
             return self.listed(Function::In, subject, elements, short == Function::NotEqual);
