@@ -361,7 +361,10 @@ fn compose_runs_the_demo_policy() {
 }
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 18] = [
+const PRINTED: [(&str, &str, &str); 21] = [
+    ("cli/progress.rs", "{what}", "a step of start-up, in words of our own"),
+    ("cli/progress.rs", "{schema}.{table}.{of}", "a public table and its size"),
+    ("cli/progress.rs", "{rows}.{}.{seconds:.1}", "numbers of public rows and tables, and a time"),
     ("wire/mod.rs", "?error.kind()", "a kind of I/O error"),
     ("engine/mod.rs", "%cause", "errors of stages, which keep no text of a database"),
     ("ledger/audit.rs", "%error", "an error of the ledger"),
