@@ -103,16 +103,20 @@ async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Fail
 }
 
 fn balance(name: &str, balance: &Balance, failures: String) -> Vec<String> {
-    let Balance { cap: _, spent: _, lifetime, renew, renews_at: _, granted: (granted, granted_delta), frozen } = balance;
+    let Balance { cap: _, spent: _, lifetime, renew, renews_at: _, granted: (granted, granted_delta), frozen, closed } = balance;
     let left = format!("{:.2} %", balance.fraction_left() * 100.0);
     let renewed = renew.name();
     let granted = match (*granted, *granted_delta) {
         (Fixed::ZERO, Fixed::ZERO) => "-".to_owned(),
         (by_epsilon, by_delta) => format!("{} {}", epsilon(Some(by_epsilon)), delta(by_delta)),
     };
-    let frozen = if *frozen { "frozen" } else { "" };
+    let state = match (*frozen, *closed) {
+        (true, _) => "frozen",
+        (false, true) => "refused by the total",
+        (false, false) => "",
+    };
     let spent = [epsilon(lifetime.epsilon), mu(lifetime.mu_squared), delta(lifetime.delta)];
-    [vec![name.to_owned(), left], spent.to_vec(), vec![failures, renewed.to_owned(), granted, frozen.to_owned()]].concat()
+    [vec![name.to_owned(), left], spent.to_vec(), vec![failures, renewed.to_owned(), granted, state.to_owned()]].concat()
 }
 
 async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use super::arguments::SEARCH_EPSILON;
 use super::{Failure, bounds, start};
-use crate::mechanism::{Loss, Standing};
-use crate::policy::{Column, File, Policy, Protection, Scalar, Table, Unit};
+use crate::ledger::AccountSpec;
+use crate::mechanism::{Fixed, Loss, Standing, bits};
+use crate::policy::{Column, File, Policy, Protection, Renew, Scalar, Table, Unit};
 use crate::search;
 
 /// Values of a domain that a summary shows.
@@ -15,10 +16,10 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
     opened.connected.close().await;
-    start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
+    let (owner, roles) = start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
     let (searches, due) = searches(&file, &opened.policy).await?;
     let policy = start::as_found(&file, opened.policy).await?;
-    for line in summary(&policy).into_iter().chain(searches) {
+    for line in summary(&policy, &owner, &roles).into_iter().chain(searches) {
         println!("{line}");
     }
     for warning in &opened.warnings {
@@ -61,22 +62,38 @@ async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), 
 }
 
 /// What the policy protects, shows and allows. No verifier, no URL.
-fn summary(policy: &Policy) -> Vec<String> {
+fn summary(policy: &Policy, owner: &AccountSpec, roles: &[AccountSpec]) -> Vec<String> {
     let privacy = &policy.privacy;
     let accounting = privacy.accounting.name();
     let budget = privacy.budget;
     let mut lines = vec![
         format!("Protected: one {}, with everything about it", privacy.unit),
         format!("Owner's budget, all roles together: epsilon {}, delta {:e}, accounted by {accounting}", budget.epsilon, budget.delta),
-        format!("One query: epsilon {} by default, at most {}", privacy.epsilon_default, privacy.epsilon_max),
+        format!("One query: epsilon {} by default, at most {}, at least {}", privacy.epsilon_default, privacy.epsilon_max, privacy.epsilon_min),
         "Roles:".to_owned(),
     ];
-    lines.extend(policy.roles.iter().map(|role| format!("  {}: epsilon {}, delta {:e}", role.name, role.budget.epsilon, role.budget.delta)));
+    lines.extend(roles.iter().map(|role| budgeted(role, owner, policy)));
     lines.push("Tables:".to_owned());
     for table in &policy.tables {
         lines.extend(described(table, &policy.privacy.unit));
     }
     lines
+}
+
+/// A role's budget, and what its failures may tell beside it.
+fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String {
+    let AccountSpec { name, budget, threshold_share: _, cap, renew } = role;
+    // All periods together are within the owner's total.
+    let cap = match renew {
+        Renew::Never => cap,
+        Renew::Weekly | Renew::Monthly => &owner.cap,
+    };
+    let questions = cap.questions(Fixed::round_down(policy.privacy.epsilon_min), Fixed::round_down(budget.delta));
+    let failures = policy.limits.failures;
+    let (epsilon, delta, told) = (budget.epsilon, budget.delta, bits(questions, failures).ceil());
+    format!(
+        "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions: which of them fail, {failures} at most, may tell {told} bits beside that"
+    )
 }
 
 fn described(table: &Table, word: &str) -> Vec<String> {

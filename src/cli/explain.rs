@@ -31,7 +31,7 @@ pub async fn run(path: &Path, role: Option<&str>, sql: &str) -> Result<(), Failu
             return Err(Failure::Usage("only queries can be explained; leave SET, BEGIN and the like out".to_owned()));
         };
         let planned = plan(&query, &policy, &asker.search_path, &constants(&asker, &policy), &terms).map_err(|e| refused(e.report()))?;
-        for line in describe_plan(&planned, &policy) {
+        for line in describe_plan(&planned, terms.delta) {
             println!("{line}");
         }
     }

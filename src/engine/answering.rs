@@ -76,6 +76,8 @@ impl Engine {
         let paid = part.loss().compose(sum(&offered)).unwrap_or(plan.loss());
         let answered = |released| Attempt::Answered(Answered { released, paid, recalled: count, summed, _held: held });
         if part.releases().next().is_none() {
+            // Where a new answer would be refused for too many failures, or wait, one that was made for others is and does too.
+            let _place = if offered.is_empty() { None } else { Some(self.place_or_cancel(asker, pace).await?) };
             // Nothing runs under this charge, and no question is claimed by it.
             let _charge = self.charge(asker, &part, &offered, &[], tally).await?;
             self.receive(asker, plan, &offered, &mut released).await?;
@@ -83,11 +85,7 @@ impl Engine {
         }
         let questions: Vec<Question> = open.iter().filter(|_| waits).map(|(_, question)| *question).collect();
         let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
-        let place = tokio::select! {
-            biased;
-            place = self.place(asker) => place?,
-            () = pace.cancel().cancelled() => return Err(Error::Cancelled),
-        };
+        let place = self.place_or_cancel(asker, pace).await?;
         let snapshot = self.backend.snapshot(&part, &asker.role, self.policy.limits.statement_timeout, pace.cancel()).await.map_err(before_charge)?;
         self.compare_rows(plan, &snapshot).await.map_err(before_charge)?;
         let Some(charge) = self.charge(asker, &part, &offered, &questions, tally).await? else {
@@ -160,6 +158,14 @@ impl Engine {
     async fn failed(&self, asker: &Asker, place: Place, error: execute::Error) -> Result<Error, Error> {
         place.failed(&self.ledger, &asker.role, self.policy.limits.failures).await.map_err(|e| internal("ledger", &e))?;
         Ok(internal("execute", &error))
+    }
+
+    async fn place_or_cancel(&self, asker: &Asker, pace: &Pace) -> Result<Place, Error> {
+        tokio::select! {
+            biased;
+            place = self.place(asker) => place,
+            () = pace.cancel().cancelled() => Err(Error::Cancelled),
+        }
     }
 
     /// A place among the role's running questions, while it has failures left.

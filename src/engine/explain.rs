@@ -32,8 +32,8 @@ impl Due {
 
 /// The lines of EXPLAIN: each release's tree, SQL, sensitivity and noise; the settings that shape it; the cost, and what of it is paid; what the role has left before
 /// and after.
-pub(super) fn text(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, policy: &Policy) -> Vec<String> {
-    let mut lines = describe(plan, policy);
+pub(super) fn text(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, (delta, policy): (f64, &Policy)) -> Vec<String> {
+    let mut lines = describe(plan, delta);
     let wished: Vec<String> = set(wishes).map(|(name, value)| format!("{name} = {value}")).collect();
     if !wished.is_empty() {
         lines.push(format!("Settings: {}", wished.join(", ")));
@@ -42,7 +42,7 @@ pub(super) fn text(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, p
     lines.extend(due.same.iter().map(|release| format!("Reuse: {}the same was released before, and is shown again", which(*release))));
     lines.extend(due.summed.iter().map(|summed| format!("Reuse: {}{}", which(summed.release), summed.told(policy))));
     if !due.same.is_empty() || !due.summed.is_empty() {
-        lines.push(format!("Cost now: {}", price(&due.loss, policy)));
+        lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
     lines.push(match after(balance, due.loss) {
         _ if due.loss.is_zero() => format!("Budget: {}", left(balance)),
@@ -61,7 +61,7 @@ pub(super) fn text(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, p
 /// `finer`; of a finer one the most groups that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and for `aggregates` the
 /// `standard_deviation` that they have and would have, `bought`), `cost_now` (as `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions;
 /// null: does not fit).
-pub(super) fn json(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, policy: &Policy) -> Vec<String> {
+pub(super) fn json(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, (delta, policy): (f64, &Policy)) -> Vec<String> {
     let settings: serde_json::Map<String, serde_json::Value> = set(wishes).map(|(name, value)| (name.to_owned(), value.into())).collect();
     let document = serde_json::json!([{
         "releases": plan.releases().iter().map(|r| release(r, policy)).collect::<Vec<_>>(),
@@ -70,7 +70,7 @@ pub(super) fn json(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, p
         "public": plan.releases().is_empty(),
         "settings": settings,
         "cost": components(&plan.loss()),
-        "cost_text": price(&plan.loss(), policy),
+        "cost_text": price(&plan.loss(), delta),
         "reuse": due.same.iter().map(|at| serde_json::json!({ "release": at, "from": "same" })).chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
@@ -79,8 +79,8 @@ pub(super) fn json(plan: &Plan, wishes: &Wishes, due: &Due, balance: &Balance, p
     vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
 }
 
-fn price(loss: &Loss, policy: &Policy) -> String {
-    if loss.is_zero() { "nothing".to_owned() } else { cost(loss, policy) }
+fn price(loss: &Loss, delta: f64) -> String {
+    if loss.is_zero() { "nothing".to_owned() } else { cost(loss, delta) }
 }
 
 fn summed_up(summed: &FromFiner) -> serde_json::Value {

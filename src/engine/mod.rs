@@ -291,11 +291,13 @@ impl Engine {
         self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| admission::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
     }
 
+    fn delta(&self, role: &str) -> f64 {
+        self.policy.role(role).map_or(self.policy.privacy.budget.delta, |r| r.budget.delta)
+    }
+
     fn asked(&self, asker: &Asker, query: &Query, accounts: Vec<Standing>) -> Asked {
-        let privacy = &self.policy.privacy;
-        let delta = self.policy.role(&asker.role).map_or(privacy.budget.delta, |r| r.budget.delta);
-        let epsilon = asker.wishes.epsilon.unwrap_or(privacy.epsilon_default);
-        let terms = Terms { epsilon, delta, accounts, wishes: asker.wishes };
+        let epsilon = asker.wishes.epsilon.unwrap_or(self.policy.privacy.epsilon_default);
+        let terms = Terms { epsilon, delta: self.delta(&asker.role), accounts, wishes: asker.wishes };
         let constants = Constants { session: self.session(asker), ..constants(asker, &self.policy) };
         Asked::new(query, &asker.search_path, constants, terms)
     }
@@ -402,7 +404,7 @@ impl Engine {
         let mut notices = Vec::new();
         if asker.wishes.notices != Notices::Off && !plan.loss().is_zero() {
             let balances = self.ledger.balances(&asker.role).await.map_err(|e| internal("ledger", &e))?;
-            notices.extend(notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, &self.policy));
+            notices.extend(notice::of_answer(&plan, &answered, asker.wishes.notices, &balances, (self.delta(&asker.role), &self.policy)));
         }
         if asker.wishes.notices != Notices::Off {
             notices.extend(notice::of_clock(&plan, &query, &self.policy));
@@ -432,7 +434,7 @@ impl Engine {
         self.check_shape(asker, &plan, &description).await?;
         let recalled = self.recall(asker, &plan, &mut Middles::new(self, asker, &plan)).await?;
         let told = if json { explain::json } else { explain::text };
-        Ok(told(&plan, &asker.wishes, &explain::Due::of(&plan, recalled), &balances.role, &self.policy))
+        Ok(told(&plan, &asker.wishes, &explain::Due::of(&plan, recalled), &balances.role, (self.delta(&asker.role), &self.policy)))
     }
 }
 

@@ -13,16 +13,16 @@ use crate::resolve::Formula;
 use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.
-pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balances: &Balances, policy: &Policy) -> Vec<String> {
+pub(super) fn of_answer(plan: &Plan, answered: &Answered, wished: Notices, balances: &Balances, (delta, policy): (f64, &Policy)) -> Vec<String> {
     let Answered { released, paid, recalled, summed, _held: _ } = answered;
     let left = left(&balances.role);
     let recalled = recalled + summed.len();
     let cost = match (paid.is_zero(), recalled) {
         (true, _) if !summed.is_empty() => format!("privacy cost: nothing, a finer answer was released before; {left}"),
         (true, _) => format!("privacy cost: nothing, the same was released before; {left}"),
-        (false, 0) => format!("privacy cost: {}; {left}", cost(paid, policy)),
+        (false, 0) => format!("privacy cost: {}; {left}", cost(paid, delta)),
         (false, recalled) => {
-            format!("privacy cost: {}, {recalled} of {} releases were made before; {left}", cost(paid, policy), plan.releases().len())
+            format!("privacy cost: {}, {recalled} of {} releases were made before; {left}", cost(paid, delta), plan.releases().len())
         }
     };
     // Said wherever anything is: the answer is less accurate than the session's settings would make it.
@@ -57,8 +57,8 @@ fn span(time: Duration) -> String {
     units.iter().find(|(scale, _)| ms.is_multiple_of(*scale)).map_or(format!("{ms}ms"), |(scale, unit)| format!("{}{unit}", ms / scale))
 }
 
-/// The plan alone, as `pgveil explain` and the golden files show it.
-pub fn describe(plan: &Plan, policy: &Policy) -> Vec<String> {
+/// The plan alone, as `pgveil explain` and the golden files show it, for a role of that delta.
+pub fn describe(plan: &Plan, delta: f64) -> Vec<String> {
     let mut lines = Vec::new();
     for release in plan.releases() {
         lines.extend(release.description().iter().cloned());
@@ -74,17 +74,16 @@ pub fn describe(plan: &Plan, policy: &Policy) -> Vec<String> {
     if plan.releases().is_empty() {
         lines.push("Public: answered exactly".to_owned());
     }
-    lines.push(format!("Cost: {}", if plan.loss().is_zero() { "nothing".to_owned() } else { cost(&plan.loss(), policy) }));
+    lines.push(format!("Cost: {}", if plan.loss().is_zero() { "nothing".to_owned() } else { cost(&plan.loss(), delta) }));
     lines
 }
 
-/// A loss in words: pure epsilon where there is one, else mu and the epsilon it stands for at the policy's delta.
-pub(super) fn cost(loss: &Loss, policy: &Policy) -> String {
+/// A loss in words: pure epsilon where there is one, else mu and the epsilon it stands for at the role's delta, which mu was chosen by.
+pub(super) fn cost(loss: &Loss, delta: f64) -> String {
     let threshold = if loss.delta == Fixed::ZERO { String::new() } else { format!(" and delta {:.1e}", loss.delta.to_f64()) };
     match loss.epsilon {
-        Some(epsilon) => format!("epsilon {:.4} (Laplace){threshold}", epsilon.to_f64()),
+        Some(epsilon) => format!("epsilon {:.4} (pure){threshold}", epsilon.to_f64()),
         None => {
-            let delta = policy.privacy.budget.delta;
             let alone = epsilon_of_mu(loss.mu_squared, Fixed::round_down(delta))
                 .map_or(String::new(), |e| format!(", alone epsilon {:.3} at delta {delta:e}", e.to_f64()));
             format!("mu {:.4} (Gaussian{alone}){threshold}", loss.mu_squared.to_f64().sqrt())

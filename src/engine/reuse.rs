@@ -9,7 +9,7 @@ use super::summed::FromFiner;
 use super::{Engine, internal};
 use crate::analyze::Effort;
 use crate::error::Error;
-use crate::ledger::{AnswerId, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
+use crate::ledger::{AnswerId, Buyer, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
 use crate::mechanism::Loss;
 use crate::policy::Reuse;
 use crate::release::Released;
@@ -93,6 +93,7 @@ impl Engine {
     ) -> Result<Option<Charge>, Error> {
         let is_bought = |release| part.contains(release) || offered.iter().any(|offer| offer.release == release);
         let purchase = Purchase {
+            buyer: Buyer::Role,
             fresh: part.loss(),
             offered: sum(offered),
             answers: offered.iter().map(|offer| offer.answer).collect(),

@@ -40,9 +40,19 @@ pub struct Found {
     pub released: Vec<u8>,
 }
 
+/// Who decides that something is bought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buyer {
+    /// The role, by a question. What the total says of it is told to the role.
+    Role,
+    /// The owner, in a role's name: a search, or its price for a role that is shown what rests on it.
+    Owner,
+}
+
 /// What a role pays in one debit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Purchase {
+    pub buyer: Buyer,
     /// Of answers to be made: the owner's account pays too.
     pub fresh: Loss,
     /// Of answers made before for other roles: the owner has paid.
@@ -113,8 +123,8 @@ impl Books {
             return Ok(Ok(()));
         }
         let fingerprint = Fingerprint::new(found.question);
-        let purchase =
-            Purchase { fresh: Loss::ZERO, offered: found.loss, answers: vec![found.answer], fingerprint, bought: fingerprint, questions: Vec::new() };
+        let (buyer, fresh, answers) = (Buyer::Owner, Loss::ZERO, vec![found.answer]);
+        let purchase = Purchase { buyer, fresh, offered: found.loss, answers, fingerprint, bought: fingerprint, questions: Vec::new() };
         self.purchase(role, &purchase)
     }
 

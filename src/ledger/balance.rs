@@ -20,12 +20,14 @@ pub struct Balance {
     pub granted: (Fixed, Fixed),
     /// Whether the owner has frozen the account, or all of them.
     pub frozen: bool,
+    /// Whether the owner's total has refused the account, and the owner has not acted since: nothing more is charged.
+    pub closed: bool,
 }
 
 impl Balance {
     /// Of an account that is never renewed, raised or frozen.
     pub fn lasting(cap: Cap, spent: Loss) -> Self {
-        Self { cap, spent, lifetime: spent, renew: Renew::Never, renews_at: None, granted: (Fixed::ZERO, Fixed::ZERO), frozen: false }
+        Self { cap, spent, lifetime: spent, renew: Renew::Never, renews_at: None, granted: (Fixed::ZERO, Fixed::ZERO), frozen: false, closed: false }
     }
 
     /// The day (UTC) on which the budget begins anew.

@@ -6,8 +6,8 @@ use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
-use super::store::{Access, Row, Store, Value, loss as columns, text};
-use super::{AccountSpec, Entry, Purchase};
+use super::store::{Access, Row, Store, Value, fixed, loss as columns, text};
+use super::{AccountSpec, Buyer, Entry, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 
@@ -70,7 +70,7 @@ impl Books {
     ///
     /// A `Write` transaction is open, so that no other process debits between the reading of the sums and the commit.
     pub(super) fn purchase(&mut self, role: &str, purchase: &Purchase) -> Result<Result<(), DebitError>, Error> {
-        let Purchase { fresh, offered, answers, fingerprint: _, bought, questions } = purchase;
+        let Purchase { buyer, fresh, offered, answers, fingerprint: _, bought, questions } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();
         if self.is_awaited(account.id, questions, answers, now)? {
@@ -79,6 +79,9 @@ impl Books {
         let (mine, total) = self.standings(account, now)?;
         if mine.balance.frozen {
             return Ok(Err(DebitError::Frozen { role: role.to_owned() }));
+        }
+        if *buyer == Buyer::Role && mine.balance.closed {
+            return Ok(Err(DebitError::Closed { role: role.to_owned() }));
         }
         let Some(whole) = fresh.compose(*offered) else {
             return Ok(Err(exhausted(role, *fresh, mine.balance)));
@@ -89,9 +92,14 @@ impl Books {
             return Ok(Err(exhausted(role, whole, mine.balance)));
         }
         let of_owner = after(&total.balance.cap, &total.balance.spent, fresh);
+        // What was made for others is refused where it would be if it were to be made.
+        let of_owner = of_owner.filter(|_| *buyer == Buyer::Owner || after(&total.balance.cap, &total.balance.spent, &whole).is_some());
         // However often a role's budget is renewed, what it learns in its life stays within the owner's total.
         let lifetime = after(&total.balance.cap, &mine.balance.lifetime, &whole);
         let (Some(of_owner), Some(lifetime)) = (of_owner, lifetime) else {
+            if *buyer == Buyer::Role {
+                self.close(account, now)?;
+            }
             return Ok(Err(DebitError::TotalExhausted { role: role.to_owned() }));
         };
         if !whole.is_zero() {
@@ -125,6 +133,17 @@ impl Books {
         self.set_spent(id, lifetime)?;
         let sql = "UPDATE period SET epsilon = $1, rho = $2, mu_squared = $3, delta = $4 WHERE account = $5";
         self.store.query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+        Ok(())
+    }
+
+    /// The owner's total has refused the account.
+    fn close(&mut self, account: Account, now: i64) -> Result<(), Error> {
+        let sql = "INSERT INTO refusal (account, microseconds, epsilon, delta, decisions)
+                   VALUES ($1, $2, $3, $4, (SELECT coalesce(max(id), 0) FROM decision))
+                   ON CONFLICT (account) DO UPDATE SET microseconds = excluded.microseconds, epsilon = excluded.epsilon, delta = excluded.delta,
+                     decisions = excluded.decisions";
+        let Terms { epsilon, delta, .. } = self.owner.terms;
+        self.store.query(sql, &[Value::Int(account.id), Value::Int(now), fixed(epsilon), fixed(delta)])?;
         Ok(())
     }
 
@@ -199,8 +218,9 @@ impl Books {
     pub(super) fn standings(&mut self, account: Account, now: i64) -> Result<(Standing, Standing), Error> {
         let owner = self.owner;
         let ids = [Value::Int(account.id), Value::Int(owner.id)];
-        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions
-                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id WHERE a.id IN ($1, $2)";
+        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions,
+                     r.epsilon, r.delta, r.decisions
+                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id LEFT JOIN refusal AS r ON r.account = a.id WHERE a.id IN ($1, $2)";
         let rows = self.store.query(sql, &ids)?;
         let sql = "SELECT account, kind, epsilon, delta, id FROM decision WHERE account IN ($1, $2) ORDER BY id";
         let decisions = self.store.query(sql, &ids)?;
@@ -212,7 +232,9 @@ impl Books {
                     found = Some(row);
                 }
             }
-            let mut standing = self.raised_standing(account, found.ok_or_else(gone)?, &decisions, now)?;
+            let row = found.ok_or_else(gone)?;
+            let mut standing = self.raised_standing(account, row, &decisions, now)?;
+            standing.balance.closed = is_closed(&owner.terms, row, &decisions)?;
             standing.balance.frozen = all_frozen || is_frozen(&decisions, account.id)?;
             Ok::<_, Error>(standing)
         };
@@ -247,7 +269,7 @@ impl Books {
         }
         let renews_at = period_end(terms.renew, now);
         let cap = self.cap(account, granted);
-        let balance = Balance { cap, spent, lifetime, renew: terms.renew, renews_at, granted, frozen: false };
+        let balance = Balance { cap, spent, lifetime, renew: terms.renew, renews_at, granted, frozen: false, closed: false };
         Ok(Standing { balance, period, begun })
     }
 
@@ -273,6 +295,21 @@ const RECEIPT: &str = "INSERT INTO receipt (id, role, microseconds, epsilon, rho
 
 fn exhausted(role: &str, needs: Loss, balance: Balance) -> DebitError {
     DebitError::Exhausted { role: role.to_owned(), needs, balance: Box::new(balance) }
+}
+
+/// Whether the owner's total has refused the account of this row, and the owner has neither raised it since nor decided for the account: a grant, or an unfreezing.
+fn is_closed(owner: &Terms, row: &Row, decisions: &[Row]) -> Result<bool, Error> {
+    if row.is_null(11) {
+        return Ok(false);
+    }
+    let (epsilon, delta, last) = (row.fixed(11)?, row.fixed(12)?, row.int(13)?);
+    let is_raised = owner.epsilon >= epsilon && owner.delta >= delta && (owner.epsilon, owner.delta) != (epsilon, delta);
+    let mut is_decided = false;
+    for decision in decisions {
+        // Those of this account, and of all.
+        is_decided |= decision.int(4)? > last && matches!(decision.text(1)?, "grant" | "unfreeze");
+    }
+    Ok(!is_raised && !is_decided)
 }
 
 /// Whether the last decision on freezing this account froze it.

@@ -79,6 +79,9 @@ pub enum DebitError {
     /// The role's account admits it, the owner's total over all roles does not. Carries no balance: roles see none of the owner's.
     #[error("the total budget is exhausted for a debit of role {role:?}")]
     TotalExhausted { role: String },
+    /// The owner's total has refused an earlier debit of the role, and the owner has not acted since.
+    #[error("the account of role {role:?} is closed by the total budget")]
+    Closed { role: String },
     /// The owner has frozen the role's account, or all of them.
     #[error("the account of role {role:?} is frozen")]
     Frozen { role: String },
@@ -95,6 +98,7 @@ impl DebitError {
         match self {
             Self::Exhausted { role: _, needs, balance } => Some(refuse::exhausted(needs, balance)),
             Self::TotalExhausted { role: _ } => Some(refuse::total_exhausted()),
+            Self::Closed { role: _ } => Some(refuse::closed()),
             Self::Frozen { role: _ } => Some(refuse::frozen()),
             Self::Awaited | Self::Ledger(_) => None,
         }

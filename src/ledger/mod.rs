@@ -27,7 +27,7 @@ mod store;
 mod verify;
 mod worker;
 
-pub use answers::{AnswerId, Found, Purchase, Question, Stored};
+pub use answers::{AnswerId, Buyer, Found, Purchase, Question, Stored};
 pub use audit::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint};
@@ -160,21 +160,21 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`] and [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or storage failed; then the
+    /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`], [`DebitError::Closed`] and [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or storage failed; then the
     /// debit may or may not stand, and is not acknowledged.
     pub async fn debit(&self, role: &str, loss: Loss, fingerprint: Fingerprint) -> Result<Charge, DebitError> {
-        self.purchase(
-            role,
-            Purchase { fresh: loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint, bought: fingerprint, questions: Vec::new() },
-        )
-        .await
+        let (buyer, answers, questions) = (Buyer::Role, Vec::new(), Vec::new());
+        self.purchase(role, Purchase { buyer, fresh: loss, offered: Loss::ZERO, answers, fingerprint, bought: fingerprint, questions }).await
     }
 
     /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for other roles to the role's alone.
     ///
     /// # Guarantee
     ///
-    /// As [`Ledger::debit`]. The charge covers the fresh part.
+    /// As [`Ledger::debit`]. The charge covers the fresh part. Of a role's own purchase the owner's total must cover the whole, also what was made for other roles and
+    /// is not charged to it again: whether it is refused does not tell what others have asked. Where the total does not cover it the role's account is closed, durably,
+    /// before the role is told, and refuses whatever the role would pay until the owner acts: of all its questions a role learns of one at most, for each act of the
+    /// owner, that the total did not cover it.
     ///
     /// The questions of the fresh part are claimed with it, for a while, so that no other process answers them meanwhile; see [`Ledger::holding`].
     ///

@@ -49,7 +49,16 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
 pub(super) fn total_exhausted() -> Refusal {
     refusal(
         "privacy budget exhausted: the total over all roles does not cover this query".to_owned(),
-        "Nothing was charged, and the role's own budget is as it was. A larger total is the data owner's to give.",
+        "Nothing was charged, and the role's own budget is as it was. Until the data owner raises the total or lets the role ask again, it is refused whatever it would \
+         pay for. Answers that it has paid for are still shown.",
+    )
+}
+
+/// The owner's total refused before, and the role is told no more of it.
+pub(super) fn closed() -> Refusal {
+    refusal(
+        "privacy budget exhausted: the total over all roles did not cover an earlier query of this role".to_owned(),
+        "Nothing was charged. Answers that the role has paid for are still shown. The data owner can raise the total, or let the role ask again.",
     )
 }
 

@@ -183,7 +183,7 @@ mod tests {
             ("trusted_schema", "0"),
             ("cell_size_check", "1"),
         ];
-        for (name, wanted) in settings.into_iter().chain([("busy_timeout", "30000"), ("user_version", "4"), ("application_id", "1885828716")]) {
+        for (name, wanted) in settings.into_iter().chain([("busy_timeout", "30000"), ("user_version", "5"), ("application_id", "1885828716")]) {
             let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");
             let sql = if name == "busy_timeout" { "SELECT CAST(timeout AS TEXT) FROM pragma_busy_timeout".to_owned() } else { sql };
             assert_eq!(connection.query_row(&sql, [], |row| row.get::<_, String>(0)).unwrap(), wanted, "{name}");

@@ -106,6 +106,25 @@ impl Cap {
         self.delta
     }
 
+    /// The most questions that the account pays for, where each costs at least what `least` is worth at `delta`.
+    ///
+    /// # Guarantee
+    ///
+    /// A question has at least the mu of `least`, hence at least its rho; Laplace noise of that error has √2 mu of epsilon or more, and an exponential mechanism of that mu more.
+    /// The last one that is admitted is admitted by one of the sums, which all before it are in: there are at most as many as fit the roomier of them.
+    pub fn questions(&self, least: Fixed, delta: Fixed) -> u64 {
+        let fit = |cap: Fixed, each: f64| (cap.to_f64() / each * (1.0 + 1e-6)).floor() as u64;
+        let gaussian = |cap: Fixed, share: f64| {
+            let Some(mu) = mu_of(least, delta).map(|mu| mu.to_f64()) else { return u64::MAX };
+            fit(cap, mu * mu * share).max(fit(self.epsilon, std::f64::consts::SQRT_2 * mu))
+        };
+        match self.accounting {
+            Accounting::Gdp => gaussian(self.mu_squared, 1.0),
+            Accounting::Zcdp => gaussian(self.rho, 0.5),
+            Accounting::Pure => fit(self.epsilon, least.to_f64()),
+        }
+    }
+
     /// Whether an account that has `spent` this much may lose `next` as well.
     ///
     /// True iff the deltas fit and either the epsilons fit or, by accounting, the mu^2 or the rhos fit. A loss of zero shows nothing private and always fits.

@@ -178,3 +178,30 @@ proptest! {
         }
     }
 }
+
+/// Every way of spending it ends within the number: of Gaussians, of Laplace noise at the same error, of both.
+#[test]
+fn an_account_holds_no_more_questions_than_it_says() {
+    for accounting in [Accounting::Gdp, Accounting::Zcdp, Accounting::Pure] {
+        for least in [0.02, 0.1, 0.5] {
+            let cap = cap(accounting);
+            let most = cap.questions(down(least), down(1e-6));
+            let mu = mu_of(down(least), down(1e-6)).unwrap();
+            let gaussian = loss_gaussian(mu);
+            let same_error = Fixed::round_up(2f64.sqrt() * mu.to_f64());
+            let pure = loss_laplace(if accounting == Accounting::Pure { down(least) } else { same_error });
+            let mut reached = 0;
+            for (first, then) in [(gaussian, gaussian), (pure, pure), (pure, gaussian), (gaussian, pure)] {
+                let (mut spent, mut count) = (Loss::ZERO, 0);
+                for next in [first, then] {
+                    while spend(&cap, &mut spent, next) {
+                        count += 1;
+                    }
+                }
+                assert!(count <= most, "{accounting:?} {least}: {count} of {most}");
+                reached = reached.max(count);
+            }
+            assert!(reached + 1 >= most, "{accounting:?} {least}: {reached} of {most}");
+        }
+    }
+}

@@ -110,6 +110,7 @@ fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]
     let declared = tables.map(|tables| tables.iter().map(rows).max().unwrap_or(0));
     Ceilings {
         epsilon: owner.epsilon_max,
+        epsilon_least: owner.epsilon_min,
         groups_per_unit: limits.map(|limits| limits.groups_per_unit),
         rows_per_unit: limits.zip(declared).map(|(limits, declared)| limits.rows_per_unit.max(declared)),
     }

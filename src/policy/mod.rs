@@ -78,6 +78,8 @@ pub struct Privacy {
     /// Epsilon of one query where the analyst sets none, and the most one may set.
     pub epsilon_default: f64,
     pub epsilon_max: f64,
+    /// The least one may spend: with the budgets it bounds how many questions there are.
+    pub epsilon_min: f64,
     pub accounting: Accounting,
     /// Share of delta kept for keys released by threshold, in (0, 1).
     pub threshold_share: f64,

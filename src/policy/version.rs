@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::{Bounds, Column, Listing, Policy, Privacy, Protection, Scalar, Table};
 use crate::catalog::UserType;
 
-/// Sixty-four hexadecimal digits. Roles, addresses and the limits that bound resources only are left out: they change who is answered, not what.
+/// Sixty-four hexadecimal digits. Roles, addresses, the least epsilon and the limits that bound resources only are left out: they change who is answered, not what.
 pub fn digest(policy: &Policy) -> String {
     let mut text = String::from("pgveil policy 1\n");
     privacy(&policy.privacy, &mut text);
@@ -40,7 +40,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 }
 
 fn privacy(privacy: &Privacy, text: &mut String) {
-    let Privacy { unit, budget, epsilon_default, epsilon_max, accounting, threshold_share, data_version } = privacy;
+    let Privacy { unit, budget, epsilon_default, epsilon_max, epsilon_min: _, accounting, threshold_share, data_version } = privacy;
     let accounting = accounting.name();
     let bits = [budget.epsilon, budget.delta, *epsilon_default, *epsilon_max, *threshold_share].map(f64::to_bits);
     line(text, format_args!("privacy {unit:?} {bits:?} {accounting} {data_version:?}"));

@@ -19,10 +19,11 @@ pub struct Wishes {
     pub notices: Notices,
 }
 
-/// The most that settings may ask for; `None` where it is not known.
+/// The most that settings may ask for, and the least epsilon; `None` where it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Ceilings {
     pub epsilon: Option<f64>,
+    pub epsilon_least: Option<f64>,
     pub groups_per_unit: Option<u32>,
     pub rows_per_unit: Option<u32>,
 }
@@ -210,21 +211,27 @@ impl Wishes {
         }
         let ceilings = Ceilings {
             epsilon: Some(policy.privacy.epsilon_max),
+            epsilon_least: Some(policy.privacy.epsilon_min),
             groups_per_unit: Some(policy.limits.groups_per_unit),
             rows_per_unit: Some(policy.rows_per_unit_max()),
         };
         self.past(&ceilings).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// A refusal for each setting above its ceiling.
+    /// A refusal for each setting above its ceiling, or below its least.
     pub fn past(&self, ceilings: &Ceilings) -> Vec<Refusal> {
-        let Ceilings { epsilon, groups_per_unit, rows_per_unit } = *ceilings;
+        let Ceilings { epsilon, epsilon_least, groups_per_unit, rows_per_unit } = *ceilings;
         let over = |name: &str, wanted: Option<f64>, most: Option<f64>| {
             let most = most.filter(|most| wanted.is_some_and(|wanted| wanted > *most))?;
             let refusal = Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{name} may be at most {most} here"));
             Some(refusal.detail("The data owner's policy sets the ceiling."))
         };
+        let under = epsilon_least.filter(|least| self.epsilon.is_some_and(|wanted| wanted < *least)).map(|least| {
+            Refusal::new(sqlstate::INVALID_PARAMETER_VALUE, format!("pgveil.epsilon must be at least {least} here"))
+                .detail("The data owner's policy sets the least that a query may spend, which bounds how many there are.")
+        });
         let past = [
+            under,
             over("pgveil.epsilon", self.epsilon, epsilon),
             over("pgveil.max_groups_per_unit", self.groups_per_unit.map(f64::from), groups_per_unit.map(f64::from)),
             over("pgveil.max_rows_per_unit", self.rows_per_unit.map(f64::from), rows_per_unit.map(f64::from)),

@@ -117,15 +117,18 @@ impl Needs {
             let up = Fixed::round_up(mu_squared.clamp(0.0, 1e9));
             epsilon_of_mu(up, fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
         };
+        // More accurate than wanted, where so little is: the policy's least is charged.
+        let least = policy.privacy.epsilon_min;
         let (own, whole) = if pure {
-            let own = terms.epsilon / share as f64 * factor;
+            let own = (terms.epsilon / share as f64 * factor).max(least);
             self.epsilon += own;
             (own, self.epsilon)
         } else {
             let trial = terms.mu(terms.epsilon).map_or(0.0, |mu| mu.to_f64());
             let mu_squared = (trial * factor).powi(2) / share as f64;
-            self.mu_squared += mu_squared;
-            (needs(mu_squared), needs(self.mu_squared))
+            let least_squared = terms.mu(least).map_or(0.0, |mu| mu.squared().to_f64());
+            self.mu_squared += mu_squared.max(least_squared);
+            (needs(mu_squared).max(least), needs(self.mu_squared))
         };
         let most = policy.privacy.epsilon_max;
         if whole > most { Err(too_dear(whole, most)) } else { Ok(own) }

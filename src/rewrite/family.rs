@@ -95,7 +95,8 @@ pub(super) fn family(emission: &Emission<'_>, plan: &ReleasePlan, plain: &[Parti
     let expressions = Expressions { cells: &ground.cells, relations: None };
     let keys = emission.groupings(&expressions)?;
     let bounding = price.no_bounding();
-    let levels = emission.levels(plain, price, &bounding);
+    // Names are the same with a clip and without.
+    let levels = Levels { clamps_again: false, ..emission.levels(plain, price, &bounding) };
     let named = |coordinate: &Partial| Ok::<_, Refusal>(name(coordinate, levels.partial(coordinate, &expressions)?.to_string()));
     let is_additive = |coordinate: &Partial| match coordinate {
         // Of rows that are a unit's only ones in their group, or of a unit that is in one group alone.
@@ -279,6 +280,7 @@ impl Emission<'_> {
             mechanism: bounding.mechanism,
             groups_per_unit: price.groups_per_unit,
             within_clip: price.within_clip,
+            clamps_again: price.within_clip,
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Levels<'a> {
     pub groups_per_unit: Option<u32>,
     /// Nobody's vector is longer than the clip, by the catalog.
     pub within_clip: bool,
+    /// Where no clip follows, each row's integer is clamped to its range once more: what is added up rests on no proof about what stands below it.
+    pub clamps_again: bool,
     pub effort: &'a Effort,
 }
 
@@ -122,6 +124,7 @@ impl Levels<'_> {
                     End::Least => sql::binary(plain, B::Minus, sql::number(&lattice.lower.to_string())),
                     End::Greatest => sql::binary(sql::number(&lattice.upper.to_string()), B::Minus, plain),
                 };
+                let distance = self.within_range(distance, coordinate);
                 let distance = if data_type == Type::Int4 { distance } else { narrowed(distance, coordinate) };
                 self.summed_over(distance, filter.as_ref(), expressions)
             }
@@ -144,21 +147,26 @@ impl Levels<'_> {
             Partial::Values { filter, value, lattice, centred } => {
                 // Twice it and its centre fit in four bytes.
                 let data_type = if lattice.magnitude() < 1 << 29 { Type::Int4 } else { Type::Int8 };
-                let integer = integer(value, lattice, *centred, &data_type, expressions)?;
+                let integer = self.within_range(integer(value, lattice, *centred, &data_type, expressions)?, coordinate);
                 let integer = if data_type == Type::Int4 { integer } else { narrowed(integer, coordinate) };
                 self.summed_over(integer, filter.as_ref(), expressions)
             }
             Partial::Lacks { filter, value, lattice } => {
                 let distance = integer(value, lattice, true, &Type::Int8, expressions)?;
                 let lacks = guard(distance, 2, &Type::Int8, |distance| lacks(distance, lattice))?;
+                let lacks = self.within_range(lacks, coordinate);
                 self.summed_over(narrowed(lacks, coordinate), filter.as_ref(), expressions)
             }
             Partial::Products { filter, y: (y, y_lattice), x: (x, x_lattice) } => {
                 let wide = |value, lattice| integer(value, lattice, true, &Type::Int8, expressions);
                 let product = divided(sql::binary(wide(y, y_lattice)?, B::Multiply, wide(x, x_lattice)?), y_lattice.divisor_with(x_lattice));
-                self.summed_over(narrowed(product, coordinate), filter.as_ref(), expressions)
+                self.summed_over(narrowed(self.within_range(product, coordinate), coordinate), filter.as_ref(), expressions)
             }
         }
+    }
+
+    fn within_range(&self, integer: ast::Expr, coordinate: &Partial) -> ast::Expr {
+        if self.clamps_again { within(integer, coordinate.range()) } else { integer }
     }
 
     /// The sum of a row's integer over the rows of a filter; 0 over none.
@@ -167,7 +175,7 @@ impl Levels<'_> {
         Ok(sql::call("coalesce", vec![sql::aggregate("sum", Some(integer), filter), sql::number("0")]))
     }
 
-    /// Level 2, first half: at most so many groups of a unit, by a keyed hash order that is a function of the set of its groups.
+    /// Level 2, first half: at most so many groups of a unit, by an order of fixed hashes, which is a function of the set of its groups.
     fn capped(&self, per_unit: ast::Query) -> ast::Query {
         let Some(limit) = self.groups_per_unit else { return per_unit };
         let mut order = vec![hash_of(&group_columns(self.release))];
@@ -240,6 +248,12 @@ impl Levels<'_> {
         let keys = groups.iter().map(|name| sql::column("s", name)).collect();
         sql::select(projection, vec![sql::tables(sql::derived(normed, "s"))], None, keys)
     }
+}
+
+/// A row's integer within bounds that zero is within. NULL is zero: it adds as little to a sum.
+pub(super) fn within(integer: ast::Expr, (lower, upper): (i128, i128)) -> ast::Expr {
+    let known = sql::call("coalesce", vec![integer, sql::number("0")]);
+    sql::call("least", vec![sql::call("greatest", vec![known, sql::number(&lower.to_string())]), sql::number(&upper.to_string())])
 }
 
 /// In four bytes where a row's integer fits: they add up in eight, and eight in a numeric.

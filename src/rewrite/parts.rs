@@ -11,7 +11,7 @@ use super::expression::Expressions;
 use super::grid::{Candidates, Grid};
 use super::ground::{Ground, canonical};
 use super::lattice::Lattice;
-use super::levels::{collated, hash_of, integer, lacks, positions};
+use super::levels::{collated, hash_of, integer, lacks, positions, within};
 use super::partials::{Mask, Output, Partial};
 use super::rolled::{group_columns, over_sets};
 use super::sql;
@@ -206,6 +206,24 @@ impl Halving {
     /// The draws that one unit meets.
     pub fn levels(fractions: usize) -> u32 {
         fractions.max(1).ilog2() + 1
+    }
+
+    /// How far off each fraction's rank is, in reaches of a draw whose penalty one unit moves as far as a rank: by its own draw, and by the parts' ends that it lies between, in
+    /// proportion to its distance from the other one. The fractions are in millionths and in order.
+    pub fn reach(fractions: &[u32]) -> Vec<f64> {
+        fn descend(ends: [(u32, f64); 2], fractions: &[u32], reaches: &mut Vec<f64>) {
+            let middle = fractions.len() / 2;
+            let (Some(fraction), [(low, off_low), (high, off_high)]) = (fractions.get(middle), ends) else { return };
+            let (a, b) = ratio_of(fraction - low, high - low);
+            let ratio = a as f64 / b as f64;
+            let off = spread_of((a, b)) as f64 / b as f64 + (1.0 - ratio) * off_low + ratio * off_high;
+            descend([ends[0], (*fraction, off)], &fractions[..middle], reaches);
+            reaches.push(off);
+            descend([(*fraction, off), ends[1]], &fractions[middle + 1..], reaches);
+        }
+        let mut reaches = Vec::with_capacity(fractions.len());
+        descend([(0, 0.0), (1_000_000, 0.0)], fractions, &mut reaches);
+        reaches
     }
 
     /// A draw for the rank a/b of a part's weight.
@@ -481,7 +499,8 @@ impl Rows<'_> {
     /// The number of unlike values in each group, and sums of their integers, which are functions of the values.
     fn summed(&self, limit: u64, degree: &Degree) -> ast::Query {
         let groups = group_columns(self.release);
-        let integer = || sql::bare("x1");
+        let most = degree.lattice().map_or(0, |lattice| i128::from(lattice.spread()));
+        let integer = || within(sql::bare("x1"), (-most, most));
         let sum = |value: ast::Expr| sql::call("coalesce", vec![sql::aggregate("sum", Some(value), None), sql::number("0")]);
         let mut columns = vec![sql::aggregate("count", Some(sql::bare("x0")), None), sum(integer())];
         if let Degree::Squares(lattice) = degree {

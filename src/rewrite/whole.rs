@@ -5,7 +5,7 @@ use super::partials::Partials;
 use super::price::{Portion, fixed, part, vector};
 use super::{ReleasePlan, Terms, rewrite_release};
 use crate::analyze::{Analyzed, AnalyzedRelease};
-use crate::mechanism::{Either, Loss, Mechanism, choose, epsilon_of_mu};
+use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
 use crate::policy::{Policy, TargetErrors};
 use crate::refusal::{Refusal, sqlstate};
 
@@ -52,6 +52,9 @@ pub(super) fn asked<'a>(analyzed: &'a Analyzed, policy: &Policy, terms: &Terms) 
     }
     let share = all.iter().map(|asked| asked.layout.statements()).sum::<usize>().max(1);
     all.iter_mut().for_each(|asked| asked.share = share);
+    if terms.wishes.target_error.is_none() {
+        all.iter().try_for_each(|asked| at_least(asked, policy, terms))?;
+    }
     if let Some(targets) = terms.wishes.target_error {
         let (mut needs, mut aggregates) = (aim::Needs::default(), 0);
         for asked in &mut all {
@@ -65,6 +68,34 @@ pub(super) fn asked<'a>(analyzed: &'a Analyzed, policy: &Policy, terms: &Terms) 
         }
     }
     Ok(all)
+}
+
+/// Each release gets at least what the policy's least epsilon is worth: of a statement whose other releases are recalled it is asked, paid and seen to fail alone.
+fn at_least(asked: &Asked<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
+    let (own, least) = (asked.layout.statements(), policy.privacy.epsilon_min);
+    let part = own as f64 / asked.share as f64;
+    let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.squared().to_f64());
+    let is_enough = if terms.is_pure() { terms.epsilon * part >= least } else { squared(terms.epsilon) * part >= squared(least) };
+    if own == 0 || is_enough {
+        return Ok(());
+    }
+    let needed = if terms.is_pure() {
+        least / part
+    } else {
+        epsilon_of_mu(Fixed::round_up(squared(least) / part), fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
+    };
+    let (most, whole) = (policy.privacy.epsilon_max, terms.epsilon);
+    let refused = Refusal::new(
+        sqlstate::INVALID_PARAMETER_VALUE,
+        format!("epsilon {whole} is too little for the {} parts of this query: each must get what epsilon {least} is worth alone", asked.share),
+    )
+    .detail("The data owner's policy sets the least that a query may spend, which bounds how many there are.");
+    let needed = (needed * 1.001 * 1e4).ceil() / 1e4;
+    Err(if needed <= most {
+        refused.hint(format!("SET pgveil.epsilon = {needed}, or ask in several queries."))
+    } else {
+        refused.hint("Ask in several queries.")
+    })
 }
 
 /// How many times the noise that it would have as it is asked is the wanted one, and the weights by which that is least.

@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error as Refused;
 use crate::execute::{self, Backend};
-use crate::ledger::{self, DebitError, Fingerprint, Found, Ledger, Purchase};
-use crate::mechanism::{Sampler, Standing};
+use crate::ledger::{self, Buyer, DebitError, Fingerprint, Found, Ledger, Purchase};
+use crate::mechanism::{Loss, Sampler, Standing};
 use crate::policy::{Finding, Policy, Search};
 use crate::refusal::Refusal;
 use crate::release::{self, Released, Releasing};
@@ -139,7 +139,7 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The plan of a search, priced for all accounts that will pay it. Free.
+    /// The plan of a search, priced for all accounts that will pay it, whatever they have spent. Free.
     ///
     /// # Errors
     /// [`Error::Refused`] where no noise fits; [`Error::Ledger`].
@@ -147,7 +147,8 @@ impl Maker<'_> {
         let mut accounts = Vec::new();
         for role in &self.policy.roles {
             let balances = self.ledger.balances(&role.name).await?;
-            accounts.extend([balances.role, balances.owner].map(|balance| Standing { cap: balance.cap, spent: balance.spent }));
+            // By the budgets alone: each role is told the price, and what others have left is not its to know.
+            accounts.extend([balances.role, balances.owner].map(|balance| Standing { cap: balance.cap, spent: Loss::ZERO }));
         }
         plan(self.policy, search, self.epsilon, accounts)
     }
@@ -170,8 +171,9 @@ impl Maker<'_> {
         let part = plan.part(|_| true);
         let snapshot = self.backend.snapshot(&part, OWNER, self.policy.limits.statement_timeout, cancel).await?;
         let purchase = Purchase {
+            buyer: Buyer::Owner,
             fresh: loss,
-            offered: crate::mechanism::Loss::ZERO,
+            offered: Loss::ZERO,
             answers: Vec::new(),
             fingerprint: Fingerprint::new(part.fingerprint()),
             bought: Fingerprint::new(part.fingerprint()),

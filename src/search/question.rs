@@ -211,6 +211,8 @@ fn ground(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Column>) 
             budget,
             epsilon_default: 1.0,
             epsilon_max: 1.0,
+            // The owner asks.
+            epsilon_min: 0.0,
             accounting: Accounting::Gdp,
             threshold_share: 0.5,
             data_version: String::new(),

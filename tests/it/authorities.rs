@@ -73,6 +73,7 @@ async fn the_databases_certificate_is_verified_by_the_operators_authorities() {
     for mode in ["require", "prefer"] {
         let held = checked(url("localhost", mode), Some(file("own.pem"))).await.unwrap();
         assert!(held.contains("the policy holds for database nls"), "{held}");
+        assert!(held.contains("charged questions: which of them fail, 10 at most, may tell 152 bits beside that"), "{held}");
         for (authorities, words) in
             [(None, "UnknownIssuer"), (Some("other.pem"), "certificate"), (Some("garbage.pem"), "SSL_CERT_FILE"), (Some("none.pem"), "SSL_CERT_FILE")]
         {

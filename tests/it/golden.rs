@@ -36,7 +36,7 @@ fn story(sql: &str, policy: &Policy) -> String {
         Err(refusal) => Err(Error::Parse(refusal.clone())),
     };
     match planned {
-        Ok(plan) => describe_plan(&plan, policy).join("\n"),
+        Ok(plan) => describe_plan(&plan, terms(policy).delta).join("\n"),
         Err(error) => {
             let report = error.report();
             let line = |label: &str, text: &Option<String>| text.as_ref().map(|t| format!("\n{label}: {t}")).unwrap_or_default();

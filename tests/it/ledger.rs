@@ -8,11 +8,12 @@ mod properties;
 mod relay;
 pub mod stage;
 mod steps;
+mod total;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pgveil::ledger::{AccountSpec, AnswerId, DebitError, Error, Fingerprint, Ledger, Purchase, Question};
+use pgveil::ledger::{AccountSpec, AnswerId, Buyer, DebitError, Error, Fingerprint, Ledger, Purchase, Question};
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::{Budget, Renew};
 
@@ -72,13 +73,13 @@ fn fingerprint(number: u64) -> Fingerprint {
 /// A purchase of one answer that is to be made.
 fn buying(asked: Question) -> Purchase {
     let (fingerprint, bought) = (fingerprint(1), fingerprint(1));
-    Purchase { fresh: asked.loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint, bought, questions: vec![asked] }
+    Purchase { buyer: Buyer::Role, fresh: asked.loss, offered: Loss::ZERO, answers: Vec::new(), fingerprint, bought, questions: vec![asked] }
 }
 
 /// A purchase of an answer that was made for another role, and of `fresh` with it.
 fn taking(answer: AnswerId, offered: Loss, fresh: Loss) -> Purchase {
     let (fingerprint, bought) = (fingerprint(2), fingerprint(2));
-    Purchase { fresh, offered, answers: vec![answer], fingerprint, bought, questions: Vec::new() }
+    Purchase { buyer: Buyer::Role, fresh, offered, answers: vec![answer], fingerprint, bought, questions: Vec::new() }
 }
 
 async fn at(url: &str, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Ledger, Error> {
@@ -187,8 +188,9 @@ fn set_back(path: &Path, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-const FOURTH: &str = "DROP TABLE family;";
-const THIRD: &str = "DROP TABLE family; DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
+const FIFTH: &str = "DROP TABLE refusal;";
+const FOURTH: &str = "DROP TABLE refusal; DROP TABLE family;";
+const THIRD: &str = "DROP TABLE refusal; DROP TABLE family; DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
 
 #[tokio::test]
 async fn ledgers_of_older_formats_are_kept_whole() {
@@ -196,6 +198,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
         (1, format!("{THIRD} DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; PRAGMA user_version = 1")),
         (2, format!("{THIRD} PRAGMA user_version = 2")),
         (3, format!("{FOURTH} PRAGMA user_version = 3")),
+        (4, format!("{FIFTH} PRAGMA user_version = 4")),
     ] {
         let scratch = Scratch::new();
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();

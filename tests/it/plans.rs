@@ -202,3 +202,42 @@ fn planned(sql: &str, policy: &Policy, terms: &Terms) -> Option<Plan> {
     let constants = constants(&Veil::asker(), policy);
     pgveil::engine::plan(&query(sql), policy, &["public".to_owned()], &constants, terms).ok()
 }
+
+/// A statement's releases may be paid one by one, where others are recalled: each costs what the policy's least epsilon is worth, which bounds how many there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_release_costs_the_least_epsilon() {
+    let veil = Veil::demo(|yaml| yaml.replace("max_epsilon: 1}", "max_epsilon: 1, min_epsilon: 0.05}"), None).await;
+    let policy = veil.engine.policy();
+    let least = mu_of(Fixed::round_down(0.05), Fixed::round_down(1e-7)).unwrap().squared();
+    let wishing = |text: &str| {
+        let mut wishes = Veil::wishes(0.5);
+        wishes.set("pgveil.target_error", text).unwrap();
+        wishes
+    };
+    let (one, three) = (
+        "SELECT count(*) FROM nls.women",
+        "SELECT (SELECT count(*) FROM nls.women), (SELECT sum(birth_year) FROM nls.women), count(*) FROM nls.interviews",
+    );
+    let planned = async |wishes: Wishes, sql: &str| veil.engine.plan(&Asker { wishes, ..Veil::asker() }, &query(sql)).await;
+    for (wishes, sql) in [(Veil::wishes(0.05), one), (Veil::wishes(0.1), three), (wishing("100000"), one), (wishing("100000"), three)] {
+        let (plan, _) = planned(wishes, sql).await.unwrap();
+        for release in plan.releases() {
+            let loss = release.loss().unwrap();
+            assert!(loss.mu_squared.to_f64() >= least.to_f64() * (1.0 - 1e-6), "{sql}: {loss:?}");
+        }
+        let role = policy.role("analyst").unwrap().budget;
+        let cap = Cap::new(Fixed::round_down(role.epsilon), Fixed::round_down(role.delta), Fixed::round_down(0.005), Accounting::Gdp).unwrap();
+        let most = cap.questions(Fixed::round_down(0.05), Fixed::round_down(role.delta));
+        assert!((2_200..2_260).contains(&most), "{most}");
+    }
+    let refused = planned(Veil::wishes(0.05), three).await.unwrap_err().report();
+    assert_eq!(
+        (refused.sqlstate.as_str(), refused.message.as_str()),
+        ("22023", "epsilon 0.05 is too little for the 3 parts of this query: each must get what epsilon 0.05 is worth alone")
+    );
+    let hint = refused.hint.unwrap();
+    let enough: f64 = hint.strip_prefix("SET pgveil.epsilon = ").and_then(|rest| rest.split(',').next()).unwrap().parse().unwrap();
+    assert!(enough < 0.1 && planned(Veil::wishes(enough), three).await.is_ok(), "{enough}");
+    let refused = planned(Veil::wishes(0.0499), one).await.unwrap_err().report();
+    assert_eq!((refused.sqlstate.as_str(), refused.message.as_str()), ("22023", "pgveil.epsilon must be at least 0.05 here"));
+}

@@ -21,7 +21,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "other settings or another policy than the golden files': settings, neighbour::named, collations, clients",
+        "other settings or another policy than the golden files': settings, plans, neighbour::named, collations, clients",
         &[
             "GROUP BY a column whose collation takes unlike spellings for equal",
             "GROUP BY a column without declared values under pure accounting",
@@ -34,6 +34,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "an order or a pattern of released texts where columns have collations of their own",
             "ordering or comparing released texts of several collations",
             "ordering released texts by a collation that is not built into PostgreSQL",
+            "epsilon {whole} is too little for the {} parts of this query: each must get what epsilon {least} is worth alone",
             "pgveil.target_error needs {need} for this query, and at most {most} may be spent on one",
             "pgveil.target_error with an aggregate whose error depends on the data",
             "pgveil.target_error with a query that shows group keys alone",

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pgveil::engine::Asker;
+use pgveil::ledger::{Act, Decision};
 use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
 use pgveil::policy::Wishes;
 
@@ -367,4 +368,56 @@ async fn noise_that_is_shared_out_otherwise_is_another_question() {
     let plain = veil.rows_as(&Asker { wishes: Veil::wishes(0.15), ..Veil::asker() }, sql).await.unwrap();
     assert!(veil.spent().await > spent);
     assert_ne!(plain, listed);
+}
+
+/// The review's run: pgveil.epsilon step by step at the rest of the total, and at what another role has asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_totals_balance_is_not_read_off_refusals() {
+    let small = |yaml: String| with_colleague(yaml).replace("epsilon: 8", "epsilon: 1").replace("epsilon: 3", "epsilon: 1");
+    let veil = Veil::demo(small, Veil::silent()).await;
+    let (asked, new) =
+        ("SELECT year, avg(hourly_wage) FROM nls.interviews GROUP BY year", "SELECT year, sum(hourly_wage) FROM nls.interviews GROUP BY year");
+    let at = |role: &str, epsilon: f64| Asker { role: role.to_owned(), wishes: Veil::wishes(epsilon), ..Veil::asker() };
+    veil.ask_as(&at("analyst", 0.9), asked).await.unwrap();
+    let refused = async |epsilon: f64, sql: &str| {
+        let report = veil.ask_as(&at("colleague", epsilon), sql).await.unwrap_err().report();
+        assert_eq!(report.sqlstate, "53400", "{report:?}");
+        report.message
+    };
+    let by_total = "privacy budget exhausted: the total over all roles does not cover this query";
+    let closed = "privacy budget exhausted: the total over all roles did not cover an earlier query of this role";
+    // What the analyst has asked is refused like what nobody has.
+    assert_eq!(refused(0.9, asked).await, by_total);
+    for step in 1..18 {
+        let epsilon = 0.9 - 0.05 * f64::from(step);
+        assert_eq!((refused(epsilon, new).await, refused(epsilon, asked).await), (closed.to_owned(), closed.to_owned()), "{epsilon}");
+    }
+    let ledger = veil.engine.ledger();
+    assert!(ledger.balance("colleague").await.unwrap().spent.is_zero());
+    // The analyst is not kept from the rest, and asks once too much itself in the end.
+    veil.ask_as(&at("analyst", 0.05), new).await.unwrap();
+    let act = Act::Unfreeze { role: Some("colleague".to_owned()) };
+    ledger.decide(Decision { act, who: "olga".to_owned(), why: "enough is left".to_owned() }).await.unwrap();
+    veil.ask_as(&at("colleague", 0.2), new).await.unwrap();
+    assert_eq!(refused(0.9, asked).await, by_total);
+}
+
+/// Nor do failures that are used up tell what others have asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_for_others_needs_a_failure_left() {
+    let veil = Veil::demo(with_colleague, Veil::silent()).await;
+    let colleague = Asker { role: "colleague".to_owned(), ..Veil::asker() };
+    veil.ask(WOMEN).await.unwrap();
+    let own = "SELECT count(*) FROM nls.women WHERE birth_year > 1950";
+    veil.ask_as(&colleague, own).await.unwrap();
+    for _ in 0..10 {
+        veil.engine.ledger().record_failure("colleague").await.unwrap();
+    }
+    let mut told = Vec::new();
+    for sql in [WOMEN, "SELECT count(*) FROM nls.interviews"] {
+        let report = veil.ask_as(&colleague, sql).await.unwrap_err().report();
+        told.push((report.sqlstate, report.message, report.detail));
+    }
+    assert!(told[0] == told[1] && told[0].0 == "42501", "{told:?}");
+    assert!(veil.ask_as(&colleague, own).await.is_ok(), "what it has paid for is shown");
 }

@@ -82,6 +82,7 @@ fn policy() -> Policy {
             budget,
             epsilon_default: 0.1,
             epsilon_max: 1.0,
+            epsilon_min: 0.01,
             accounting: Accounting::Gdp,
             threshold_share: 0.5,
             data_version: "1".to_owned(),

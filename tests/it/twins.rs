@@ -40,7 +40,7 @@ async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
     let story = match veil.engine.plan(&asker, query).await {
         // The clock is in the statement that it emits.
         Ok((plan, _)) if ["now", "current", "local"].iter().any(|word| sql.to_lowercase().contains(word)) => format!("{:?}", plan.loss()),
-        Ok((plan, _)) => format!("{:?} {:?}", plan.loss(), pgveil::engine::describe_plan(&plan, veil.engine.policy())),
+        Ok((plan, _)) => format!("{:?} {:?}", plan.loss(), pgveil::engine::describe_plan(&plan, 1e-7)),
         Err(error) => format!("{:?}", error.report()),
     };
     let answer = match veil.engine.answer(&asker, query, &[], &[], &[Format::Text], CancellationToken::new()).await {

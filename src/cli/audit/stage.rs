@@ -159,6 +159,7 @@ async fn audited(mut file: File, own: Connected, password: &str, findings: &Hash
     let pure = file.privacy.accounting == Accounting::Pure;
     let epsilon = if pure { EPSILON_PURE } else { EPSILON };
     (file.privacy.budget, file.privacy.epsilon_default, file.privacy.epsilon_max) = (BUDGET, epsilon, epsilon);
+    file.privacy.epsilon_min = epsilon / 100.0;
     file.privacy.threshold_share = 0.5;
     // Time is not what is measured, and every answer would take so long.
     file.quantum = None;

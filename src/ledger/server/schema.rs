@@ -10,7 +10,7 @@ pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
 const FIRST: i64 = 3;
 
 /// What each later format added to the one before it, in the style of the first.
-const STEPS: [&str; 1] = [FAMILIES];
+const STEPS: [&str; 2] = [FAMILIES, REFUSALS];
 
 /// Added by the fourth: answers of one family may be summed for each other's questions.
 const FAMILIES: &str = "
@@ -23,6 +23,25 @@ CREATE TABLE family (
 );
 CREATE INDEX family_digest ON family (digest, answer);
 CREATE TRIGGER family_fixed BEFORE UPDATE ON family EXECUTE FUNCTION refuse('the family of an answer is never changed');
+";
+
+/// Added by the fifth: a refusal closes a role's account to whatever is to be paid, until the owner acts: raises the budget above the one that stands here, or decides
+/// after the decision that stands here.
+const REFUSALS: &str = "
+CREATE TABLE refusal (
+  account bigint NOT NULL,
+  microseconds bigint NOT NULL,
+  epsilon bytea NOT NULL,
+  delta bytea NOT NULL,
+  decisions bigint NOT NULL,
+  PRIMARY KEY (account),
+  FOREIGN KEY (account) REFERENCES account (id),
+  CHECK (length(epsilon) = 16 AND length(delta) = 16)
+);
+CREATE TRIGGER refusal_kept BEFORE DELETE OR TRUNCATE ON refusal EXECUTE FUNCTION refuse('a refusal is never removed');
+CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal FOR EACH ROW
+  WHEN (NEW.account <> OLD.account OR NEW.decisions < OLD.decisions)
+  EXECUTE FUNCTION refuse('a refusal never goes back');
 ";
 
 /// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One line a column: they are compared with the catalog.
@@ -229,8 +248,8 @@ mod tests {
         {
             assert!(expected.iter().any(|known| known == line), "{line}: {expected:#?}");
         }
-        assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 10);
-        assert_eq!(expected.len(), 84);
+        assert_eq!(expected.iter().filter(|line| line.starts_with("trigger")).count(), 12);
+        assert_eq!(expected.len(), 91);
         assert_eq!(super::expected(super::FIRST).len(), 81);
     }
 }

@@ -139,16 +139,32 @@ CREATE INDEX family_digest ON family (digest, answer);
 CREATE TRIGGER family_update BEFORE UPDATE ON family BEGIN SELECT RAISE(ABORT, 'the family of an answer is never changed'); END;
 ";
 
+/// Added by the fifth: a refusal closes a role's account to whatever is to be paid, until the owner acts: raises the budget above the one that stands here, or decides
+/// after the decision that stands here.
+const REFUSALS: &str = "
+CREATE TABLE refusal (
+  account INTEGER PRIMARY KEY REFERENCES account (id),
+  microseconds INTEGER NOT NULL,
+  epsilon BLOB NOT NULL CHECK (length(epsilon) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16),
+  decisions INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER refusal_delete BEFORE DELETE ON refusal BEGIN SELECT RAISE(ABORT, 'a refusal is never removed'); END;
+CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal
+  WHEN NEW.account <> OLD.account OR NEW.decisions < OLD.decisions
+  BEGIN SELECT RAISE(ABORT, 'a refusal never goes back'); END;
+";
+
 /// Accounts that were opened before there were periods have one that never ends.
 const FIRST_PERIODS: &str = "
 INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, 0, 0, 0 FROM account WHERE kind = 'role';
 ";
 
 /// The newest format.
-pub(super) const FORMAT: u32 = 4;
+pub(super) const FORMAT: u32 = 5;
 
 /// What each format added to the one before it: tables, and the rows that older accounts have in them.
-const STEPS: [(&str, &str); FORMAT as usize] = [(ACCOUNTS, ""), (ANSWERS, ""), (PERIODS, FIRST_PERIODS), (FAMILIES, "")];
+const STEPS: [(&str, &str); FORMAT as usize] = [(ACCOUNTS, ""), (ANSWERS, ""), (PERIODS, FIRST_PERIODS), (FAMILIES, ""), (REFUSALS, "")];
 
 /// Everything that a file of this format holds.
 pub(super) fn of_format(format: u32) -> String {

@@ -12,6 +12,7 @@ pub struct Owner {
     pub accounting: Option<Accounting>,
     pub threshold_share: Option<f64>,
     pub epsilon_max: Option<f64>,
+    pub epsilon_min: Option<f64>,
 }
 
 pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
@@ -29,7 +30,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
         .and_then(|node| budget(node, "privacy.budget", accounting, findings).map(|budget| (node, budget)))
         .and_then(|(node, (budget, renew))| lasting(node.place, budget, renew, findings).map(|budget| (node, budget)));
     let per_query = match fields.optional("per_query") {
-        None => Some((0.1, 1.0)),
+        None => Some(PerQuery::new(0.1, 1.0, None)),
         Some(node) => per_query(node, findings),
     };
     let threshold_share = match fields.optional("threshold_share") {
@@ -41,22 +42,24 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
         Some(node) => data_version(node, findings),
     };
     fields.done(findings);
-    if let (Some((_, budget)), Some((epsilon_default, _))) = (budget, per_query)
-        && epsilon_default > budget.epsilon
+    if let (Some((_, budget)), Some(PerQuery { epsilon, .. })) = (budget, per_query)
+        && epsilon > budget.epsilon
     {
         findings.warning(node.place, "the epsilon of one query is more than the owner's whole budget");
     }
-    let owner = Owner { budget: budget.map(|(_, budget)| budget), accounting, threshold_share, epsilon_max: per_query.map(|(_, most)| most) };
+    let (epsilon_max, epsilon_min) = (per_query.map(|per_query| per_query.max), per_query.map(|per_query| per_query.min));
+    let owner = Owner { budget: budget.map(|(_, budget)| budget), accounting, threshold_share, epsilon_max, epsilon_min };
     if let Some((node, budget)) = budget {
         spendable(node.place, "privacy.budget", budget, &owner, findings);
     }
     let whole = || {
-        let (epsilon_default, epsilon_max) = per_query?;
+        let PerQuery { epsilon, max, min } = per_query?;
         Some(Privacy {
             unit: unit?,
             budget: owner.budget?,
-            epsilon_default,
-            epsilon_max,
+            epsilon_default: epsilon,
+            epsilon_max: max,
+            epsilon_min: min,
             accounting: accounting?,
             threshold_share: threshold_share?,
             data_version: data_version?,
@@ -127,7 +130,22 @@ fn renew(node: &Node, what: &str, findings: &mut Findings) -> Option<Renew> {
     }
 }
 
-fn per_query(node: &Node, findings: &mut Findings) -> Option<(f64, f64)> {
+/// What one query may spend.
+#[derive(Debug, Clone, Copy)]
+struct PerQuery {
+    epsilon: f64,
+    max: f64,
+    min: f64,
+}
+
+impl PerQuery {
+    /// The least is a hundredth of the default where nothing is said.
+    fn new(epsilon: f64, max: f64, min: Option<f64>) -> Self {
+        Self { epsilon, max, min: min.unwrap_or(epsilon / 100.0) }
+    }
+}
+
+fn per_query(node: &Node, findings: &mut Findings) -> Option<PerQuery> {
     let mut fields = Fields::open(node, "privacy.per_query", findings)?;
     let default = fields
         .required("epsilon", "epsilon: 0.1", findings)
@@ -136,13 +154,22 @@ fn per_query(node: &Node, findings: &mut Findings) -> Option<(f64, f64)> {
         None => default,
         Some(node) => walk::positive(node, "privacy.per_query.max_epsilon", f64::INFINITY, findings),
     };
+    let min = match fields.optional("min_epsilon") {
+        None => Some(None),
+        Some(node) => walk::positive(node, "privacy.per_query.min_epsilon", f64::INFINITY, findings).map(Some),
+    };
     let place: Place = fields.place();
     fields.done(findings);
-    let (default, max) = (default?, max?);
+    let (default, max, min) = (default?, max?, min?);
     if max < default {
         findings.error(place, format!("privacy.per_query.max_epsilon ({max}) must not be below its epsilon ({default})"));
     }
-    Some((default, max))
+    if let Some(min) = min
+        && min > default
+    {
+        findings.error(place, format!("privacy.per_query.min_epsilon ({min}) must not be above its epsilon ({default})"));
+    }
+    Some(PerQuery::new(default, max, min))
 }
 
 fn data_version(node: &Node, findings: &mut Findings) -> Option<String> {

@@ -47,7 +47,7 @@ fn refused(number: usize, text: &str, wanted: &[&str]) {
 fn the_base_is_a_policy_with_the_documented_defaults() {
     let file = parse(&lines().join("\n")).unwrap();
     assert_eq!(file.privacy.threshold_share, 0.005);
-    assert_eq!((file.privacy.epsilon_default, file.privacy.epsilon_max), (0.1, 1.0));
+    assert_eq!((file.privacy.epsilon_default, file.privacy.epsilon_max, file.privacy.epsilon_min), (0.1, 1.0, 0.001));
     assert_eq!(file.limits.statement_timeout, Duration::from_secs(60));
     assert_eq!(file.roles.first().map(|r| r.name.as_str()), Some("ann"));
     assert_eq!(file.database_url, None);
@@ -113,6 +113,8 @@ fn budgets_are_finite_and_positive() {
     refused(2, "privacy: {unit: p, budget: {epsilon: 8, delta: 1e-6}, accounting: rdp}", &["2:67: privacy.accounting must be gdp, zcdp or pure"]);
     let more = |text: &str| format!("privacy: {{unit: p, budget: {{epsilon: 8, delta: 1e-6}}, {text}}}");
     refused(2, &more("per_query: {epsilon: 2, max_epsilon: 1}"), &["2:66: privacy.per_query.max_epsilon (1) must not be below its epsilon (2)"]);
+    refused(2, &more("per_query: {epsilon: 1, min_epsilon: 2}"), &["2:66: privacy.per_query.min_epsilon (2) must not be above its epsilon (1)"]);
+    refused(2, &more("per_query: {epsilon: 1, min_epsilon: 0}"), &["2:92: privacy.per_query.min_epsilon must be a finite number above 0"]);
     refused(2, &more("threshold_share: 1"), &["2:72: privacy.threshold_share must be a number above 0 and below 1"]);
     refused(4, &lines()[3].replace("name: ann", "name: ann, reuse: sometimes"), &["4:24: reuse must be always"]);
     refused(2, &more("data_version: {every: day}"), &["2:69: a data_version that changes by itself is not offered yet"]);

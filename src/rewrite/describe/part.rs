@@ -104,17 +104,43 @@ fn error(part: &PartPlan, target: &Target, draw: &Exponential) -> String {
     };
     let spread = target.spread() as f64 / target.ratio().1 as f64;
     let weights = spread * *weight_max as f64 * (20.0 * candidates.count() as f64).ln() / eta(draw);
-    // One row weighs this much. Chosen together, a rank is off by what it is within its part, and by what the parts' ends are, in each of which the chance of 1/20 is shared.
+    // One row weighs this much.
     let rows = weights / *row_weight as f64;
-    let levels = f64::from(Halving::levels(part.question.fractions().len()));
-    let pieces = |halving: &Halving| 20.0 * levels * (candidates.count() * halving.pieces) as f64;
-    let together = halving.as_ref().map(|halving| 2.0 * levels * *weight_max as f64 * pieces(halving).ln() / eta(draw) / *row_weight as f64);
+    let together = |millionths: &u32| {
+        let mut fractions = part.question.fractions();
+        fractions.sort_unstable();
+        let at = fractions.iter().position(|f| f == millionths).filter(|_| halving.is_some())?;
+        // The chance of 1/20 is shared by the levels. The pieces of a value count as one, as its rows do: a rank within a value of thousands of rows may be told from
+        // the next by few of them, hence `about`.
+        let chance = 20.0 * f64::from(Halving::levels(fractions.len())) * candidates.count() as f64;
+        Some(Halving::reach(&fractions)[at] * *weight_max as f64 * chance.ln() / eta(draw) / *row_weight as f64)
+    };
     match target {
         Target::MostFrequent => format!("in 95 % of draws at most {} rows rarer than it", significant(rows)),
         Target::Beyond(..) => {
             format!("aimed {} ranks past it", significant(target.reach(draw, candidates.count(), *row_weight) / *row_weight as f64))
         }
-        Target::Fraction(_) => format!("in 95 % of draws within {} ranks", significant(together.unwrap_or(rows))),
+        Target::Fraction(millionths) => match together(millionths) {
+            Some(ranks) => format!("in 95 % of draws within about {} ranks", significant(ranks)),
+            None => format!("in 95 % of draws within {} ranks", significant(rows)),
+        },
         Target::End(_) => format!("in 95 % of draws within {} ranks of it", significant(2.0 * rows)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rewrite::Halving;
+
+    /// Of fifths: 0.6 first, then 0.4 of what is below it (two thirds) and 0.8 of what is above (one half), then 0.2 below 0.4 (one half).
+    #[test]
+    fn ranks_are_off_by_their_own_draw_and_by_the_parts_ends() {
+        let reach = Halving::reach(&[200_000, 400_000, 600_000, 800_000]);
+        let (sixth, third) = (1.2, 4.0 / 3.0 + 1.2 * 2.0 / 3.0);
+        let wanted = [1.0 + third / 2.0, third, sixth, 1.0 + sixth / 2.0];
+        assert!(reach.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-9), "{reach:?}");
+        // Alone it is the draw's own.
+        assert_eq!(Halving::reach(&[250_000]), [1.5]);
+        assert!(Halving::reach(&[]).is_empty());
     }
 }

@@ -164,6 +164,8 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
     let mut models = [0, 1].map(|role| Model::new(first[role], renew[role], world.day()));
     let (mut owner, mut all) = (first[2], Vec::new());
     let mut paid = HashMap::new();
+    // The owner's budget at which the total has refused the role.
+    let mut closed: [Option<(f64, f64)>; 2] = [None; 2];
     for (number, step) in steps.into_iter().enumerate() {
         let day = world.day();
         let of_owner = |owner: (f64, f64)| account("any", owner.0, owner.1, accounting).cap;
@@ -186,13 +188,17 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
                 let fits = raised <= Fixed::round_down(owner.0).0 && model.budget.1 <= owner.1;
                 assert_eq!(decided.is_ok(), fits, "{decided:?}");
                 if fits {
+                    closed[role] = None;
                     model.begin(day);
                     model.granted += more.0;
                 }
             }
             Step::Debit { role, loss } => {
+                let is_closed = closed[role].is_some_and(|at| owner.0 < at.0 || owner.1 < at.1 || owner == at) && !loss.is_zero();
                 let expected = (models[role].admits(accounting, loss, day), fits(&of_owner(owner), &[all.as_slice(), &[loss]].concat()));
                 match (expected, ledger.debit(ROLES[role], loss, fingerprint(number as u64)).await) {
+                    (_, Err(DebitError::Closed { .. })) if is_closed => {}
+                    (expected, got) if is_closed => panic!("closed: expected {expected:?}, got {got:?}"),
                     ((true, true), Ok(_)) => {
                         models[role].begin(day);
                         models[role].period.push(loss);
@@ -200,7 +206,8 @@ async fn follow(url: String, accounting: Accounting, first: [(f64, f64); 3], ren
                         all.push(loss);
                         paid.insert(fingerprint(number as u64), (role, loss));
                     }
-                    ((false, _), Err(DebitError::Exhausted { .. })) | ((true, false), Err(DebitError::TotalExhausted { .. })) => {}
+                    ((false, _), Err(DebitError::Exhausted { .. })) => {}
+                    ((true, false), Err(DebitError::TotalExhausted { .. })) => closed[role] = Some(owner),
                     (expected, got) => panic!("expected {expected:?}, got {got:?}"),
                 }
             }

@@ -30,6 +30,10 @@ const QUERIES: &[&str] = &[
 /// Under pure accounting no key is released by threshold, and two groups that merge move no more in L1 than apart.
 const NOT_PURE: [&str; 3] = ["grouping set missing from the group", "group cap removed", "threshold on rows and not on units"];
 
+/// The value's clip, and what its integer is clamped to once more where no clip of units follows.
+const CLIP: &str = "CASE WHEN (\"t0\".\"i4\" < 0) THEN 0 WHEN (\"t0\".\"i4\" > 50) THEN 50 ELSE \"t0\".\"i4\" END";
+const AGAIN: &str = "least(greatest(coalesce(((2 * \"t0\".\"i4\") - 50), 0), (-50)), 50)";
+
 type Mutate = fn(&ReleasePlan, &str) -> String;
 
 const MUTANTS: &[(&str, Mutate)] = &[
@@ -50,8 +54,9 @@ const MUTANTS: &[(&str, Mutate)] = &[
     ("rows with a value counted in place of those without", |_, sql| sql.replace("\"t0\".\"i4\" IS NULL", "\"t0\".\"i4\" IS NOT NULL")),
     ("NULL clipped to a bound", |_, sql| sql.replace("ELSE \"t0\".\"nb\" END", "ELSE coalesce(\"t0\".\"nb\", -5.5) END")),
     ("rows clamped after their sum", |_, sql| {
-        let clip = "CASE WHEN (\"t0\".\"i4\" < 0) THEN 0 WHEN (\"t0\".\"i4\" > 50) THEN 50 ELSE \"t0\".\"i4\" END";
-        sql.replace(clip, "\"t0\".\"i4\"").replace("sum(((2 * \"t0\".\"i4\") - 50))", "least(450 * 2, sum(((2 * \"t0\".\"i4\") - 50)))")
+        sql.replace(CLIP, "\"t0\".\"i4\"")
+            .replace(AGAIN, "((2 * \"t0\".\"i4\") - 50)")
+            .replace("sum(((2 * \"t0\".\"i4\") - 50))", "least(450 * 2, sum(((2 * \"t0\".\"i4\") - 50)))")
     }),
 ];
 
@@ -111,5 +116,29 @@ fn too_little_noise_is_caught(price: &Price) {
         assert!(scaled(price, weight, calibrated.noise, calibrated.refine).is_ok());
         assert!(scaled(price, weight, halved, calibrated.refine).is_err(), "half the noise survives");
         assert!(scaled_by(&half, &price.clip, weight, calibrated.noise, calibrated.refine).is_err(), "half the charge survives");
+    }
+}
+
+/// What the levels below promise of a value is taken away: where no clip of units follows, each row's integer stays in its range, and the release within its bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn integers_are_clamped_once_more() {
+    let world = World::new().await;
+    world.client.batch_execute(ROWS).await.unwrap();
+    for accounting in [Accounting::Gdp, Accounting::Pure] {
+        for sql in [
+            "SELECT sum(i4), count(*) FROM people",
+            "SELECT sum(i4) FROM people",
+            "SELECT count(*), stddev(i4) FROM people",
+            "SELECT corr(i4, n2) FROM people",
+        ] {
+            let plan = world.plan_under(sql, accounting, 1.0).unwrap();
+            let release = &plan.releases()[0];
+            let emitted = release.sql().unwrap();
+            let bare = emitted.replace(CLIP, "\"t0\".\"i4\"");
+            assert_ne!(bare, emitted, "{sql}");
+            assert!(!caught(&world, release, &bare).await, "{bare}");
+            let neither = bare.replace("least(", "coalesce(").replace("greatest(", "coalesce(");
+            assert!(caught(&world, release, &neither).await, "{neither}");
+        }
     }
 }
