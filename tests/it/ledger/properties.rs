@@ -287,7 +287,7 @@ async fn torn_and_foreign_files_are_refused_and_left() {
         ("random", random.clone(), |e| matches!(e, Error::Foreign { .. })),
         ("random after the header", garbage_after_header, |e| matches!(e, Error::Damaged { .. })),
         ("another application", patched(&whole, 68, 1), |e| matches!(e, Error::Foreign { .. })),
-        ("newer", patched(&whole, 60, 5), |e| matches!(e, Error::Newer { found: 5, known: 4, .. })),
+        ("newer", patched(&whole, 60, 6), |e| matches!(e, Error::Newer { found: 6, known: 5, .. })),
         ("no format", patched(&whole, 60, 0), |e| matches!(e, Error::Foreign { .. })),
     ];
     for (name, bytes, expected) in cases {

@@ -55,7 +55,7 @@ async fn the_total_refuses_a_role_once(url: &str) {
     assert!(larger.debit("bob", laplace(0.1), fingerprint(7)).await.is_err());
     decide(Act::Unfreeze { role: Some("bob".to_owned()) }).await;
     let _ = larger.debit("bob", laplace(0.1), fingerprint(8)).await.unwrap();
-    assert!(by_total(larger.debit("bob", laplace(0.9), fingerprint(9)).await) && is_closed(larger.debit("bob", laplace(0.1), fingerprint(9)).await));
+    assert!(by_total(larger.debit("bob", laplace(0.8), fingerprint(9)).await) && is_closed(larger.debit("bob", laplace(0.1), fingerprint(9)).await));
     decide(Act::Unfreeze { role: None }).await;
     let _ = larger.debit("bob", laplace(0.1), fingerprint(10)).await.unwrap();
 }

@@ -30,9 +30,9 @@ const QUERIES: &[&str] = &[
 /// Under pure accounting no key is released by threshold, and two groups that merge move no more in L1 than apart.
 const NOT_PURE: [&str; 3] = ["grouping set missing from the group", "group cap removed", "threshold on rows and not on units"];
 
-/// The value's clip, and what its integer is clamped to once more where no clip of units follows.
+/// The value's clip, and its integer's distance from the middle without that.
 const CLIP: &str = "CASE WHEN (\"t0\".\"i4\" < 0) THEN 0 WHEN (\"t0\".\"i4\" > 50) THEN 50 ELSE \"t0\".\"i4\" END";
-const AGAIN: &str = "least(greatest(coalesce(((2 * \"t0\".\"i4\") - 50), 0), (-50)), 50)";
+const DISTANCE: &str = "((2 * CAST(\"t0\".\"i4\" AS INTEGER)) - 50)";
 
 type Mutate = fn(&ReleasePlan, &str) -> String;
 
@@ -54,9 +54,9 @@ const MUTANTS: &[(&str, Mutate)] = &[
     ("rows with a value counted in place of those without", |_, sql| sql.replace("\"t0\".\"i4\" IS NULL", "\"t0\".\"i4\" IS NOT NULL")),
     ("NULL clipped to a bound", |_, sql| sql.replace("ELSE \"t0\".\"nb\" END", "ELSE coalesce(\"t0\".\"nb\", -5.5) END")),
     ("rows clamped after their sum", |_, sql| {
-        sql.replace(CLIP, "\"t0\".\"i4\"")
-            .replace(AGAIN, "((2 * \"t0\".\"i4\") - 50)")
-            .replace("sum(((2 * \"t0\".\"i4\") - 50))", "least(450 * 2, sum(((2 * \"t0\".\"i4\") - 50)))")
+        let again = format!("least(greatest(coalesce({DISTANCE}, 0), (-50)), 50)");
+        let bare = sql.replace(CLIP, "\"t0\".\"i4\"").replace(&again, DISTANCE);
+        bare.replace(&format!("sum({DISTANCE})"), &format!("least(450 * 2, sum({DISTANCE}))"))
     }),
 ];
 
