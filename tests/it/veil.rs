@@ -90,6 +90,15 @@ impl Veil {
         Self::around(server, client, yaml, sampler).await
     }
 
+    /// The same, seen by a session that begins after it is filled, and so with the settings that were made for the database.
+    pub async fn over_settings(fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
+        let (server, client) = Self::server().await;
+        fill(&client).await;
+        let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self::around(server, client, yaml, sampler).await
+    }
+
     /// Tables of one's own in a database that CREATE DATABASE makes with these options.
     pub async fn over_database(options: &str, fill: impl AsyncFnOnce(&tokio_postgres::Client), yaml: &str, sampler: Option<MakeSampler>) -> Self {
         let (server, client) = Self::server().await;

@@ -11,8 +11,7 @@ use super::{Facts, names};
 use crate::refusal::Refusal;
 
 /// Functions that would tell of the shadow's server, or change its session: in FROM, where nothing is put in their place, they are refused.
-pub(super) const EXPRESSIONS_ONLY: [&str; 6] =
-    ["current_setting", "pg_database_size", "pg_get_userbyid", "pg_tablespace_size", "set_config", "txid_current"];
+pub(super) const EXPRESSIONS_ONLY: [&str; 5] = ["current_setting", "pg_database_size", "pg_get_userbyid", "pg_tablespace_size", "set_config"];
 
 /// What stands for the expression; `None` where it stays.
 ///
@@ -34,7 +33,6 @@ pub(super) fn fold(expr: &ast::Expr, facts: &Facts, reads_relations: bool) -> Re
         ("current_setting", [setting, missing]) => current_setting(setting, Some(missing), facts)?,
         ("set_config", [setting, value, _]) => set_config(setting, value)?,
         ("current_setting" | "set_config", _) => return Err(Refusal::denied(format!("{name} is called with other arguments here"))),
-        ("txid_current", []) => Some(next_transaction()?),
         ("pg_get_userbyid", [oid]) => Some(role_name(oid)?),
         // They grow with what others write on that server.
         ("pg_database_size" | "pg_tablespace_size", _) => Some(cast_null(ast::DataType::BigInt(None))),
@@ -45,13 +43,6 @@ pub(super) fn fold(expr: &ast::Expr, facts: &Facts, reads_relations: bool) -> Re
 /// The catalogs name the shadow's own database, which need not be called as the real one is.
 fn is_of_catalogs(function: &ast::Function) -> bool {
     names_of(&function.name).is_ok_and(|names| names.last().is_some_and(|name| ["current_database", "current_catalog"].contains(&name.as_str())))
-}
-
-/// Tools compare it with the `xmin` of catalog rows. A session that writes nothing takes no number of its own: this is the next one.
-fn next_transaction() -> Result<ast::Expr, Refusal> {
-    let next = "pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot())";
-    let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(next);
-    parser.and_then(|mut parser| parser.parse_expr()).map_err(|_| Refusal::denied("permission denied for function txid_current"))
 }
 
 /// The name of a role that the client sees; NULL for any other.

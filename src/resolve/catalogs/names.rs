@@ -347,7 +347,6 @@ pub(super) const SYSTEM: &[&str] = &[
     "to_regproc",
     "to_regprocedure",
     "to_regtype",
-    "txid_current",
     "txid_current_if_assigned",
     "unnest",
     "version",

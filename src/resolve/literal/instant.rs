@@ -77,7 +77,9 @@ fn read(text: &str) -> Option<Written> {
         "epoch" => return Some(Written::At { day: EPOCH, clock: 0, offset: Some(0) }),
         _ => {}
     }
-    let (text, before_christ) = match (text.strip_suffix("bc"), text.strip_suffix("ad")) {
+    // Behind a letter it would be the end of another word.
+    let era = |era: &str| text.strip_suffix(era).filter(|before| !before.ends_with(|c: char| c.is_ascii_alphabetic()));
+    let (text, before_christ) = match (era("bc"), era("ad")) {
         (Some(rest), _) => (rest.trim_end(), true),
         (None, Some(rest)) => (rest.trim_end(), false),
         (None, None) => (text.as_str(), false),
