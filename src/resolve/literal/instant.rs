@@ -87,10 +87,11 @@ fn read(text: &str) -> Option<Written> {
     let (date, rest) = text.split_at(text.find(|c: char| !(c.is_ascii_digit() || c == '-')).unwrap_or(text.len()));
     let day = day_of(date, before_christ)?;
     let rest = rest.trim_start();
-    let (clock, offset) = match rest.strip_prefix('t').unwrap_or(rest) {
-        "" if rest.is_empty() => (0, None),
-        time if time.starts_with(|c: char| c.is_ascii_digit()) => clock_and_zone(time)?,
-        zone => (0, Some(offset(zone)?)),
+    let (clock, offset) = match (rest, rest.strip_prefix('t')) {
+        ("", _) => (0, None),
+        (_, Some(time)) => clock_and_zone(time)?,
+        (time, None) if time.starts_with(|c: char| c.is_ascii_digit()) => clock_and_zone(time)?,
+        (zone, None) => (0, Some(offset(zone)?)),
     };
     Some(Written::At { day, clock, offset })
 }
