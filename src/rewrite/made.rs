@@ -51,7 +51,7 @@ impl<'a> Made<'a> {
         self.queries.pop();
     }
 
-    pub fn open(&mut self) {
+    pub fn begin(&mut self) {
         self.aggregated.push(false);
     }
 

@@ -146,7 +146,7 @@ impl ast::Visitor for Tally<'_> {
         }
         self.open.push(Vec::new());
         self.begun.push(self.nanoseconds);
-        self.made.open();
+        self.made.begin();
         ControlFlow::Continue(())
     }
 
