@@ -84,6 +84,9 @@ fn numerics_are_as_dear_as_they_are_long() {
 fn the_limit_is_where_it_says() {
     assert!(check(NANOSECONDS_MAX).is_ok());
     assert_eq!(check(NANOSECONDS_MAX + 1).unwrap_err().sqlstate, sqlstate::STATEMENT_TOO_COMPLEX);
+    let of_unit = |unit: u64| super::check(Work { unit, ..Work::default() }, "person");
+    assert!(of_unit(UNIT_NANOSECONDS_MAX).is_ok());
+    assert_eq!(of_unit(UNIT_NANOSECONDS_MAX + 1).unwrap_err().sqlstate, sqlstate::STATEMENT_TOO_COMPLEX);
 }
 
 #[test]
