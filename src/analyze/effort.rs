@@ -17,25 +17,27 @@ const SMALL_STEPS: u64 = 1_000_000;
 /// The steps that were taken so far, and the most that may be.
 #[derive(Debug)]
 pub struct Effort {
-    taken: AtomicU64,
+    evaluated: AtomicU64,
+    emitted: AtomicU64,
+    /// Of each of the two.
     most: u64,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { taken: AtomicU64::new(0), most: STEPS_MAX }
+        Self { evaluated: AtomicU64::new(0), emitted: AtomicU64::new(0), most: STEPS_MAX }
     }
 }
 
 impl Effort {
     /// For what is to be little work.
     pub fn small() -> Self {
-        Self { taken: AtomicU64::new(0), most: SMALL_STEPS }
+        Self { most: SMALL_STEPS, ..Self::default() }
     }
 
     /// Whether more was asked for than there is: something was refused, or made less of.
     pub fn is_spent(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) > self.most
+        [&self.evaluated, &self.emitted].into_iter().any(|taken| taken.load(Ordering::Relaxed) > self.most)
     }
 
     /// Counts the expressions, each to be evaluated so many times; `None` where that is too much.
@@ -47,16 +49,25 @@ impl Effort {
 
     /// Counts so many steps of another kind; `None` where that is too much.
     pub fn take(&self, steps: u64) -> Option<()> {
+        self.count(&self.evaluated, steps)
+    }
+
+    /// Counts what is emitted, which has as many steps of its own.
+    pub fn emit(&self, steps: u64) -> Option<()> {
+        self.count(&self.emitted, steps)
+    }
+
+    fn count(&self, taken: &AtomicU64, steps: u64) -> Option<()> {
         // What was refused once stays refused: a step past the limit is enough.
-        let spent = self.taken.load(Ordering::Relaxed).saturating_add(steps).min(self.most + 1);
-        self.taken.store(spent, Ordering::Relaxed);
+        let spent = taken.load(Ordering::Relaxed).saturating_add(steps).min(self.most + 1);
+        taken.store(spent, Ordering::Relaxed);
         (spent <= self.most).then_some(())
     }
 
     /// # Errors
     /// 54001 where more was counted than one statement may take.
     pub(super) fn within(&self) -> Result<(), Refusal> {
-        if !self.is_spent() {
+        if self.evaluated.load(Ordering::Relaxed) <= self.most {
             return Ok(());
         }
         Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "listing the values of the group keys and of what is counted takes too long")
@@ -74,7 +85,7 @@ mod tests {
     #[test]
     fn little_work_is_told_from_much() {
         for (effort, most) in [(Effort::small(), SMALL_STEPS), (Effort::default(), STEPS_MAX)] {
-            assert_eq!(effort.take(most), Some(()));
+            assert_eq!([effort.take(most), effort.emit(most)], [Some(()); 2]);
             assert!(!effort.is_spent() && effort.within().is_ok());
             assert_eq!(effort.take(1), None);
             assert!(effort.is_spent());

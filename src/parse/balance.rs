@@ -122,7 +122,7 @@ mod tests {
                 format!("SELECT CASE a {} END FROM t", chain(" ", |at| format!("WHEN {at} THEN 'it'"))),
                 format!("SELECT a FROM t WHERE a IN ({}) OR b", chain(", ", |at| at.to_string())),
                 chain(" UNION ALL ", |at| format!("SELECT {at}, a FROM t")),
-                format!("SELECT 1 EXCEPT {}", chain(" UNION ALL ", |at| format!("SELECT {at} INTERSECT SELECT 1"))),
+                format!("SELECT 1 EXCEPT {} INTERSECT SELECT 1", chain(" UNION ALL ", |at| format!("SELECT {at}"))),
             ] {
                 assert_eq!(printed(&sql), sql);
                 assert_eq!(printed(&printed(&sql)), sql);

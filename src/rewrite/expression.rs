@@ -45,7 +45,7 @@ const NODE_STEPS: u64 = 20;
 /// 54001 where they are too large together.
 pub(super) fn weigh(spent: usize, expr: &ast::Expr, effort: &Effort) -> Result<usize, Refusal> {
     let own = sql::weight(expr);
-    effort.take(own as u64 * NODE_STEPS).filter(|()| spent + own <= ALL_NODES_MAX).map(|()| spent + own).ok_or_else(too_complex)
+    effort.emit(own as u64 * NODE_STEPS).filter(|()| spent + own <= ALL_NODES_MAX).map(|()| spent + own).ok_or_else(too_complex)
 }
 
 pub(super) fn too_complex() -> Refusal {

@@ -437,7 +437,7 @@ impl Emission<'_> {
 
     fn printed(&self, statement: &ast::Query) -> Result<Statement, Refusal> {
         let printed = Statement::print(statement)?;
-        self.analyzed.effort().take(printed.sql().len() as u64 * BYTE_STEPS).ok_or_else(expression::too_complex)?;
+        self.analyzed.effort().emit(printed.sql().len() as u64 * BYTE_STEPS).ok_or_else(expression::too_complex)?;
         Ok(printed)
     }
 
