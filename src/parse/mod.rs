@@ -232,7 +232,10 @@ impl Fault {
             Self::Unread(ParserError::RecursionLimitExceeded) => Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is nested too deeply"),
             Self::Unread(ParserError::ParserError(text) | ParserError::TokenizerError(text)) => grammar::unread(sql, goal, begins, stopped_at(&text)),
             Self::Refused(refusal) if [sqlstate::SYNTAX_ERROR, sqlstate::FEATURE_NOT_SUPPORTED].contains(&refusal.sqlstate.as_str()) => {
-                grammar::syntax_error(sql, goal, begins).filter(|syntax| syntax.message != refusal.message).unwrap_or(refusal)
+                // The grammar is that of queries: a first word that begins none may begin another statement.
+                let is_other = |syntax: &Refusal| syntax.position == Some(begins) && session::is_command(sql, begins);
+                let is_better = |syntax: &Refusal| syntax.message != refusal.message && !is_other(syntax);
+                grammar::syntax_error(sql, goal, begins).filter(is_better).unwrap_or(refusal)
             }
             Self::Refused(refusal) => refusal,
         }

@@ -149,6 +149,12 @@ pub(super) fn from_tokens(
     Ok(Some(statement))
 }
 
+/// Whether the word that begins at this position begins a statement that changes anything.
+pub(super) fn is_command(sql: &str, position: u32) -> bool {
+    let word: String = sql.chars().skip(position.saturating_sub(1) as usize).take_while(char::is_ascii_alphabetic).collect();
+    refused::by_first_word(&word.to_ascii_uppercase()).is_some()
+}
+
 fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refusal> {
     if let Some(refusal) = refused::by_first_word(first) {
         return Err(refusal);

@@ -206,9 +206,11 @@ impl Resolver<'_> {
             let mut own = Vec::new();
             for expr in set {
                 // An item is no position, and no other item's name.
-                let expr = if is_distinct { expr } else { group_expression(expr, select, scope)? };
+                let expr =
+                    if is_distinct { expr } else { group_expression(expr, select, scope).map_err(|refusal| refusal.within(|| place_of(expr)))? };
                 if contains_aggregate(expr) {
-                    return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
+                    let refusal = Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
+                    return Err(refusal.at(place_of(expr)));
                 }
                 let value = self.expressions_given(scope, given).value(expr)?;
                 own.push(keys.iter().position(|k| k.expr == value).unwrap_or_else(|| {

@@ -82,7 +82,7 @@ impl Resolver<'_> {
             if *global {
                 return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "GLOBAL JOIN is not PostgreSQL's"));
             }
-            let (kind, swapped, constraint) = join_kind(join_operator)?;
+            let (kind, swapped, constraint) = join_kind(join_operator).map_err(|refusal| refusal.within(|| place_of(right)))?;
             let (right, right_scope) = self.rows_factor(right, environment)?;
             // Of an inner join ON is WHERE, where subqueries are known.
             let filtering = match constraint {

@@ -12,7 +12,7 @@ use super::middle::is_made_before;
 use super::outer::unsupported_above;
 use super::probe;
 use super::recursion;
-use super::scope::{name_of, names_of, position, position_of};
+use super::scope::{name_of, names_of, place_of, position, position_of};
 use super::tree::TableId;
 use crate::policy::{Protection, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, sqlstate};
@@ -177,11 +177,11 @@ impl Resolver<'_> {
                     self.empty = false;
                     opened?
                 } else if is_aggregated(select) && self.is_step(select, environment)? {
-                    return Err(self.steps_refused());
+                    return Err(self.steps_refused().at(select.projection.first().and_then(place_of)));
                 } else if is_aggregated(select) {
                     self.cut_select(select, order_by, environment).map_err(|refusal| self.outside(refusal))?
                 } else {
-                    return Err(rows_refused());
+                    return Err(rows_refused().at(select.projection.first().and_then(place_of)));
                 };
                 Ok((ast::SetExpr::Select(Box::new(select)), order_by))
             }
@@ -244,7 +244,10 @@ impl Resolver<'_> {
             }
             [schema, _] if schema == "pg_catalog" || schema == "information_schema" => Err(catalogs_refused()),
             [schema, table] => find(schema, table).map(Named::Table).or_else(|| find_view(schema, table)).ok_or_else(missing),
-            _ => Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("cross-database references are not implemented: \"{shown}\""))),
+            _ => {
+                let message = format!("cross-database references are not implemented: \"{shown}\"");
+                Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, message).at(at))
+            }
         }
     }
 

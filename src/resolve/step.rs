@@ -10,7 +10,7 @@ use super::expression::Expressions;
 use super::operation::{Aggregate, Fractions, Moment, Operation, Paired};
 use super::query::item_expr;
 use super::ranked::Window;
-use super::scope::{Named, Scope, name_of, names_of};
+use super::scope::{Named, Scope, name_of, names_of, place_of};
 use super::subquery::{Given, Place, Which};
 use super::tree::{ColumnId, ColumnInfo, Expr, Node, Relation};
 use crate::catalog::{Equality, Type};
@@ -190,7 +190,7 @@ impl Resolver<'_> {
                 {
                     match self.resolver.aggregate_within(function, self.place, self.grouping, self.given) {
                         Ok(value) => self.given.resolved.push((std::ptr::from_ref(expr), value)),
-                        Err(refusal) => return std::ops::ControlFlow::Break(refusal),
+                        Err(refusal) => return std::ops::ControlFlow::Break(refusal.within(|| place_of(expr))),
                     }
                 }
                 std::ops::ControlFlow::Continue(())

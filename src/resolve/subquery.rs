@@ -13,7 +13,7 @@ use super::membership::Membership;
 use super::membership::not;
 use super::middle::Subqueries;
 use super::query::{Environment, is_aggregated, item_expr};
-use super::scope::Scope;
+use super::scope::{Scope, place_of};
 use super::step::{Grouping, computing, made};
 use super::tree::{ColumnId, Expr, JoinKind, Node, Relation};
 use crate::catalog::Type;
@@ -156,7 +156,7 @@ impl ast::Visitor for Search<'_, '_, '_> {
                 self.given.resolved.push((std::ptr::from_ref(expr), value));
                 ControlFlow::Continue(())
             }
-            Err(refusal) => ControlFlow::Break(refusal),
+            Err(refusal) => ControlFlow::Break(refusal.within(|| place_of(expr))),
         }
     }
 }
@@ -273,7 +273,7 @@ impl Resolver<'_> {
     pub(super) fn restricted(&mut self, select: &ast::Select, relation: Relation, place: Place<'_>) -> Result<(Relation, Vec<Expr>), Refusal> {
         let Some(condition) = &select.selection else { return Ok((relation, Vec::new())) };
         if super::aggregate::contains_aggregate(condition) {
-            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in WHERE"));
+            return Err(Refusal::new(sqlstate::GROUPING_ERROR, "aggregate functions are not allowed in WHERE").at(place_of(condition)));
         }
         let mut given = Given::default();
         self.subqueries_in(condition, place, Which::Condition, &mut given)?;

@@ -113,8 +113,7 @@ impl Veil {
         Self::around(server, client, yaml, sampler).await
     }
 
-    /// The database alone, without a table.
-    pub async fn server() -> (LocalPostgres, tokio_postgres::Client) {
+    async fn server() -> (LocalPostgres, tokio_postgres::Client) {
         let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
         let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);

@@ -1,8 +1,5 @@
 //! PostgreSQL's keywords, by where each may be a name (`pg_get_keywords()`, PostgreSQL 15).
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 /// May name anything.
 const UNRESERVED: &str = "\
     abort absolute access action add admin after aggregate also alter always asensitive \
@@ -74,12 +71,7 @@ pub(super) enum Category {
 
 /// A keyword's category, and whether it may be a label without AS.
 pub(super) fn category(word: &str) -> Option<(Category, bool)> {
-    static WORDS: LazyLock<HashMap<&str, (Category, bool)>> = LazyLock::new(|| {
-        let lists =
-            [(UNRESERVED, Category::Unreserved), (COLUMNS, Category::Column), (FUNCTIONS, Category::Function), (RESERVED, Category::Reserved)];
-        let with_as: Vec<&str> = WITH_AS.split(' ').collect();
-        let all = lists.iter().flat_map(|(words, category)| words.split(' ').map(move |word| (word, *category)));
-        all.map(|(word, category)| (word, (category, !with_as.contains(&word)))).collect()
-    });
-    WORDS.get(word).copied()
+    let lists = [(UNRESERVED, Category::Unreserved), (COLUMNS, Category::Column), (FUNCTIONS, Category::Function), (RESERVED, Category::Reserved)];
+    let holds = |words: &str| words.split(' ').any(|known| known == word);
+    lists.into_iter().find(|(words, _)| holds(words)).map(|(_, category)| (category, !holds(WITH_AS)))
 }

@@ -49,7 +49,6 @@ SELECT sum(count(*)) FROM nls.women
 SELECT row_number() FROM nls.industries
 SELECT $1 + 'x'::text
 SELECT a.industry FROM nls.industries a, nls.industries a
-SELECT industry FROM nls.industries GROUP BY industry_code
 SELECT -- 'größe'\n 'größe', industry * 2 FROM nls.industries
 SELECT count(*) FROM nls.women\nWHERE race = 'a'\n  AND birth_year = race
 SELECT extract(nothing FROM date '2000-01-01')
