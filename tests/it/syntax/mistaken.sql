@@ -51,7 +51,7 @@ SELECT $1 + 'x'::text
 SELECT a.industry FROM nls.industries a, nls.industries a
 SELECT -- 'größe'\n 'größe', industry * 2 FROM nls.industries
 SELECT count(*) FROM nls.women\nWHERE race = 'a'\n  AND birth_year = race
-SELECT extract(nothing FROM date '2000-01-01')
+SELECT extract(nonsense FROM date '2000-01-01')
 SELECT length(1, 2)
 SELECT count(industry, 1) FROM nls.industries
 SELECT industry COLLATE "nothing" FROM nls.industries
