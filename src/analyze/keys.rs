@@ -11,7 +11,7 @@ use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::catalogue::{Function, Rule, rule};
 use crate::resolve::evaluate::{evaluate, float_text};
-use crate::resolve::literal::is_beyond;
+use crate::resolve::literal::{integer_range, is_beyond};
 use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most values that are listed for the columns of one key.
@@ -264,7 +264,11 @@ impl Keys<'_> {
         }
         let between = super::parts::whole(self.range(&Expr::column(id, data_type.clone())))?;
         match data_type {
-            Type::Int2 | Type::Int4 | Type::Int8 => Some(between.map(Scalar::Int).collect()),
+            // Sums of small integers leave their type, and are clamped to it: such values are not listed.
+            Type::Int2 | Type::Int4 | Type::Int8 => {
+                let (lower, upper) = integer_range(data_type)?;
+                between.map(|value| (lower..=upper).contains(&value).then_some(Scalar::Int(value))).collect()
+            }
             Type::Date => between.map(|day| i32::try_from(day).ok().map(Scalar::Date)).collect(),
             _ => None,
         }

@@ -124,7 +124,7 @@ mod tests {
         let lock =
             |act, shared, scope, key: &[Number], column: &str| Some(Advisory { act, shared, scope, key: key.to_vec(), column: column.to_owned() });
         let seven = Number::Constant(7);
-        assert_eq!(read("SELECT pg_advisory_lock(7)"), lock(Act::Lock, false, Scope::Session, &[seven.clone()], "pg_advisory_lock"));
+        assert_eq!(read("SELECT pg_advisory_lock(7)"), lock(Act::Lock, false, Scope::Session, std::slice::from_ref(&seven), "pg_advisory_lock"));
         assert_eq!(
             read("SELECT pg_catalog.PG_TRY_ADVISORY_XACT_LOCK_SHARED($1::int, (-7)) AS \"Got\""),
             lock(Act::TryLock, true, Scope::Local, &[Number::Parameter(0), Number::Constant(-7)], "Got")

@@ -43,13 +43,7 @@ impl Listed<'_> {
 pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) -> Result<Checked, Vec<PolicyError>> {
     let mut findings = Findings::new(&file.name);
     findings.warnings.clone_from(&file.warnings);
-    if catalog.server_encoding != "UTF8" {
-        let found = &catalog.server_encoding;
-        findings.error(
-            file.database_place,
-            format!("the database has the encoding {found}; pgveil needs UTF8, in which every text can be read without an error"),
-        );
-    }
+    encoding(file, catalog, &mut findings);
     let listed = relations::find(file, catalog, &mut findings);
     relations::check(file, catalog, &listed, &mut findings);
     let units = units::check(file, &listed, &mut findings);
@@ -114,6 +108,16 @@ pub async fn check(file: &File, catalog: &Catalog, reader: &dyn DomainReader) ->
         return Err(findings.into_errors());
     }
     Ok(Checked { policy, warnings: findings.warnings })
+}
+
+fn encoding(file: &File, catalog: &Catalog, findings: &mut Findings) {
+    let found = &catalog.server_encoding;
+    if found != "UTF8" {
+        findings.error(
+            file.database_place,
+            format!("the database has the encoding {found}; pgveil needs UTF8, in which every text can be read without an error"),
+        );
+    }
 }
 
 /// The tables that `domain:` names.

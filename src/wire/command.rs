@@ -80,13 +80,7 @@ impl<S: Service> Connection<S> {
                 let (name, value) = self.shown(name)?;
                 Reply::texts("SHOW", vec![text_column(&name)], vec![vec![value]])
             }
-            Session::ShowAll => {
-                let wishes = self.settings.wishes();
-                let in_force = |name: &str, value| if is_wish(name) { self.service.in_force(&wishes, name) } else { value };
-                let row = |(name, value, description): (String, _, _)| vec![name.clone(), in_force(&name, value), description];
-                let rows = self.settings.all().into_iter().map(row).collect();
-                Reply::texts("SHOW", ["name", "setting", "description"].map(text_column).to_vec(), rows)
-            }
+            Session::ShowAll => self.show_all(),
             Session::Begin { start, modes } => self.begin(if *start { "START TRANSACTION" } else { "BEGIN" }, modes)?,
             Session::Commit { chain: false } => self.commit(),
             Session::Rollback { chain: false } => self.rollback(),
@@ -140,6 +134,14 @@ impl<S: Service> Connection<S> {
                 Reply::done("CLOSE CURSOR")
             }
         })
+    }
+
+    fn show_all(&self) -> Reply {
+        let wishes = self.settings.wishes();
+        let in_force = |name: &str, value| if is_wish(name) { self.service.in_force(&wishes, name) } else { value };
+        let row = |(name, value, description): (String, _, _)| vec![name.clone(), in_force(&name, value), description];
+        let rows = self.settings.all().into_iter().map(row).collect();
+        Reply::texts("SHOW", ["name", "setting", "description"].map(text_column).to_vec(), rows)
     }
 
     fn set(&mut self, scope: Scope, name: &str, values: Option<&[String]>) -> Result<Reply, Refusal> {
