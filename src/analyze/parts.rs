@@ -8,6 +8,7 @@ use crate::catalog::Type;
 use crate::policy::Scalar;
 use crate::resolve::catalogue::Function;
 use crate::resolve::evaluate::evaluate;
+use crate::resolve::literal::integer_range;
 use crate::resolve::{ColumnId, Expr, Node};
 
 /// Most values of one part. More are released by threshold: a list of them would be mostly noise.
@@ -54,7 +55,11 @@ impl Keys<'_> {
         }
         let range = self.range(expr);
         let mut values: Vec<Option<Scalar>> = match &expr.data_type {
-            Type::Int2 | Type::Int4 | Type::Int8 => whole(range)?.map(|n| Some(Scalar::Int(n))).collect(),
+            // Values past the type are clamped to it: then there is no list.
+            Type::Int2 | Type::Int4 | Type::Int8 => {
+                let (lower, upper) = integer_range(&expr.data_type)?;
+                whole(range).filter(|all| *all.start() >= lower && *all.end() <= upper)?.map(|n| Some(Scalar::Int(n))).collect()
+            }
             Type::Numeric(_) | Type::Float8 => whole(range)?.map(|n| Some(Scalar::Decimal(n.to_string()))).collect(),
             Type::Date => whole(range)?.map(|n| i32::try_from(n).ok().map(Scalar::Date)).collect(),
             Type::Timestamp | Type::Timestamptz => self.instants(expr)?,

@@ -124,7 +124,7 @@ async fn guards_of_floats_do_not_double() {
                     Ok((plan, _)) => {
                         let release = &plan.releases()[0];
                         let bytes: usize = release.statements().iter().map(|statement| statement.sql().len()).sum();
-                        let most = release.coordinates().len() * (30_000 + 300 * value.len());
+                        let most = release.coordinates().len() * (30_000 + 2_000 * value.len());
                         assert!(bytes < most, "{bytes} bytes: {sql}");
                     }
                 }
