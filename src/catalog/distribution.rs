@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::{Error, Table, UniqueKey};
 
@@ -82,10 +82,15 @@ SELECT p.logicalrelid::oid, p.partmethod::text, a.attname::text, p.colocationid,
 FROM pg_catalog.pg_dist_partition p LEFT JOIN pg_catalog.pg_attribute a
      ON a.attrelid = p.logicalrelid AND a.attnum = pg_catalog.substring(p.partkey, ':varattno ([0-9]+) ')::int2"#;
 
+/// Whether the database has the catalogs of Citus.
+pub async fn is_citus(client: &Client) -> Result<bool, tokio_postgres::Error> {
+    let messages = client.simple_query("SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL").await?;
+    Ok(messages.iter().any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))))
+}
+
 /// Reads how tables are distributed, where Citus is there, and leaves them the keys that hold.
 pub(super) async fn read(client: &Client, tables: &mut BTreeMap<u32, Table>) -> Result<(), Error> {
-    let is_citus = client.query_one("SELECT pg_catalog.to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL", &[]).await?;
-    if !is_citus.try_get::<_, bool>(0)? {
+    if !is_citus(client).await? {
         return Ok(());
     }
     for row in client.query(PARTITIONS_SQL, &[]).await? {

@@ -10,7 +10,7 @@ mod server;
 mod type_of;
 
 pub use content::{Content, PRINTED};
-pub use distribution::{Distribution, Hash};
+pub use distribution::{Distribution, Hash, is_citus};
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
 pub use key::{Equality, UniqueKey};
 pub use load::load;

@@ -23,14 +23,6 @@ use crate::ledger::Charge;
 use crate::postgres::qualified;
 use crate::rewrite::{Part, ReleasePlan, Statement};
 
-/// Settings that could change how a value is read or printed are pinned, so that one statement means one thing. The first pin is for Citus, whose workers would
-/// hear of none of the others; to a server without it, it is a name like any other.
-const PINNED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL citus.propagate_set_commands = 'local'; \
-     SET LOCAL search_path = pg_catalog; SET LOCAL \"TimeZone\" = 'UTC'; SET LOCAL \"DateStyle\" = 'ISO, MDY'; SET LOCAL \"IntervalStyle\" = 'postgres'; \
-     SET LOCAL extra_float_digits = 1; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL lock_timeout = '5s'; \
-     SET LOCAL array_nulls = on; SET LOCAL backslash_quote = safe_encoding; SET LOCAL transform_null_equals = off; \
-     SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = '10s'; SET LOCAL plan_cache_mode = force_generic_plan";
-
 /// For what reads no table of a plan: to begin and to end. The server's own limits are shorter; this one holds where it hangs, or the network is gone.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -122,9 +114,9 @@ impl Snapshot {
         tables.sort();
         tables.dedup();
         let lock =
-            |(_, schema, name, _): &&(u32, String, String, String)| format!("; LOCK TABLE ONLY {} IN ACCESS SHARE MODE", qualified(schema, name));
-        let locks: String = tables.iter().map(lock).collect();
-        lease.client().batch_execute(&format!("{PINNED}{locks}")).await.map_err(|e| match e.code() {
+            |(_, schema, name, _): &&(u32, String, String, String)| format!("LOCK TABLE ONLY {} IN ACCESS SHARE MODE", qualified(schema, name));
+        let locks: Vec<String> = tables.iter().map(lock).collect();
+        lease.pin(&locks.join("; ")).await.map_err(|e| match e.code() {
             // The shorter of lock_timeout and statement_timeout.
             Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked.into(),
             Some(&SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME) => {
@@ -156,11 +148,9 @@ impl Snapshot {
     /// # Errors
     /// [`Error::Backend`].
     pub async fn allow(&self) -> Result<(), Error> {
-        if self.lease.is_none() {
-            return Ok(());
-        }
-        let limit = format!("SET LOCAL statement_timeout = {}; SET LOCAL plan_cache_mode = auto", self.timeout.as_millis());
-        patiently(async { self.client()?.batch_execute(&limit).await.map_err(|e| backend(&e)) }).await
+        let Some(lease) = &self.lease else { return Ok(()) };
+        let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
+        patiently(async { lease.set([limit.as_str(), "SET LOCAL plan_cache_mode = auto"]).await.map_err(|e| backend(&e)) }).await
     }
 
     /// Runs the statements of one release, with its constants: for each parameter an array of texts.

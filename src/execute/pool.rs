@@ -9,6 +9,29 @@ use tokio_postgres::Statement;
 use crate::catalog::{self, Content, PRINTED};
 use crate::postgres::{self, Connected, Shares};
 
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// To a coordinator of Citus: its workers hear of what is set from here on.
+const HAND_ON: &str = "SET LOCAL citus.propagate_set_commands = 'local'";
+
+/// Settings that could change how a value is read or printed are pinned, so that one statement means one thing.
+const PINS: [&str; 14] = [
+    "SET LOCAL search_path = pg_catalog",
+    "SET LOCAL \"TimeZone\" = 'UTC'",
+    "SET LOCAL \"DateStyle\" = 'ISO, MDY'",
+    "SET LOCAL \"IntervalStyle\" = 'postgres'",
+    "SET LOCAL extra_float_digits = 1",
+    "SET LOCAL row_security = off",
+    "SET LOCAL standard_conforming_strings = on",
+    "SET LOCAL lock_timeout = '5s'",
+    "SET LOCAL array_nulls = on",
+    "SET LOCAL backslash_quote = safe_encoding",
+    "SET LOCAL transform_null_equals = off",
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+    "SET LOCAL statement_timeout = '10s'",
+    "SET LOCAL plan_cache_mode = force_generic_plan",
+];
+
 /// The backing database.
 pub struct Backend {
     config: tokio_postgres::Config,
@@ -22,6 +45,8 @@ pub struct Backend {
 struct Connection {
     connected: Connected,
     fingerprints: Statement,
+    /// Another server has become one of Citus only where fingerprints of tables tell, too: then nothing is read before the policy is loaded anew.
+    is_citus: bool,
 }
 
 /// One connection, in use. Given back only by [`Lease::keep`]; dropped otherwise.
@@ -112,13 +137,19 @@ impl Backend {
             Some(connection) => connection,
             None => {
                 let connected = postgres::connect(&self.config).await.map_err(|e| e.to_string())?;
-                let prepared = tokio::time::timeout(super::PATIENCE, connected.client.prepare(catalog::FINGERPRINT_SQL)).await;
-                let fingerprints = prepared.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
-                Connection { connected, fingerprints }
+                let known = tokio::time::timeout(super::PATIENCE, known(&connected.client)).await;
+                let (fingerprints, is_citus) = known.map_err(|_| "no answer in time".to_owned())?.map_err(|e| e.to_string())?;
+                Connection { connected, fingerprints, is_citus }
             }
         };
         Ok(Lease { connection, was_idle, idle: Arc::clone(&self.idle), _place: place })
     }
+}
+
+/// The statement that plans are checked by, and whether the server is one of Citus.
+async fn known(client: &tokio_postgres::Client) -> Result<(Statement, bool), tokio_postgres::Error> {
+    let fingerprints = client.prepare(catalog::FINGERPRINT_SQL).await?;
+    Ok((fingerprints, catalog::is_citus(client).await?))
 }
 
 pub(super) async fn changed(client: &tokio_postgres::Client, contents: &[&Content]) -> Result<Vec<bool>, tokio_postgres::Error> {
@@ -130,6 +161,24 @@ pub(super) async fn changed(client: &tokio_postgres::Client, contents: &[&Conten
 }
 
 impl Lease {
+    /// Begins a snapshot under the pins and takes these locks.
+    pub(super) async fn pin(&self, locks: &str) -> Result<(), tokio_postgres::Error> {
+        let hand_on = self.connection.is_citus.then_some(HAND_ON);
+        self.set([BEGIN].into_iter().chain(hand_on).chain(PINS).chain((!locks.is_empty()).then_some(locks))).await
+    }
+
+    /// Runs statements that set something, at once. Citus hands each on in all the text that it came in: there each comes by itself.
+    pub(super) async fn set<'s>(&self, statements: impl IntoIterator<Item = &'s str>) -> Result<(), tokio_postgres::Error> {
+        let statements: Vec<&str> = statements.into_iter().collect();
+        if !self.connection.is_citus {
+            return self.client().batch_execute(&statements.join("; ")).await;
+        }
+        for statement in statements {
+            self.client().batch_execute(statement).await?;
+        }
+        Ok(())
+    }
+
     pub(super) fn client(&self) -> &tokio_postgres::Client {
         &self.connection.connected.client
     }
