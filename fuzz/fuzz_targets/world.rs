@@ -131,7 +131,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         database: "nls".to_owned(),
         powers: Vec::new(),
         tables: TABLES.into_iter().enumerate().map(|(at, listed)| table(at, listed)).collect(),
-        types: vec![UserType { oid, schema, name, definition: Definition::Enum(labels) }],
+        types: vec![UserType { oid, schema, name, array: 0, definition: Definition::Enum(labels) }],
     }
 });
 
