@@ -83,6 +83,32 @@ fn serve(directory: &Path, server: &LocalPostgres, shadow: Option<&LocalPostgres
     Running(child.unwrap())
 }
 
+/// After two answers and a refusal, of one session.
+async fn pages_tell_the_operator(port: u16) {
+    for (request, wanted) in [
+        ("GET /healthz", "200 OK"),
+        ("GET /readyz", "200 OK"),
+        ("HEAD /metrics", "200 OK"),
+        ("GET /else", "404 Not Found"),
+        ("POST /metrics", "405 Method Not Allowed"),
+    ] {
+        let found = page(port, request).await;
+        assert!(found.starts_with(&format!("HTTP/1.1 {wanted}\r\n")), "{request}: {found}");
+    }
+    let metrics = page(port, "GET /metrics").await;
+    for line in [
+        "pgveil_sessions 1",
+        "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 2",
+        "verdict=\"refused\",sqlstate=\"42501\"} 1",
+        "pgveil_stage_seconds_count{stage=\"release\"} 2",
+        "pgveil_budget_left_ratio{account=\"analyst\"} 0.9",
+        "pgveil_pool_connections{pool=\"database\",state=\"used\"} 0",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_watches_reloads_and_stops_a_service() {
     let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
@@ -105,28 +131,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     assert_eq!(analyst.query_one("SELECT 1", &[]).await.unwrap().get::<_, i32>(0), 1);
     analyst.query("SELECT count(*) FROM nls.women", &[]).await.unwrap();
     assert!(analyst.query("SELECT * FROM nls.women", &[]).await.is_err());
-    for (request, wanted) in [
-        ("GET /healthz", "200 OK"),
-        ("GET /readyz", "200 OK"),
-        ("HEAD /metrics", "200 OK"),
-        ("GET /else", "404 Not Found"),
-        ("POST /metrics", "405 Method Not Allowed"),
-    ] {
-        let found = page(ports.1, request).await;
-        assert!(found.starts_with(&format!("HTTP/1.1 {wanted}\r\n")), "{request}: {found}");
-    }
-    let metrics = page(ports.1, "GET /metrics").await;
-    for line in [
-        "pgveil_sessions 1",
-        "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 2",
-        "verdict=\"refused\",sqlstate=\"42501\"} 1",
-        "pgveil_stage_seconds_count{stage=\"release\"} 2",
-        "pgveil_budget_left_ratio{account=\"analyst\"} 0.9",
-        "pgveil_pool_connections{pool=\"database\",state=\"used\"} 0",
-    ] {
-        assert!(metrics.contains(line), "{line} in\n{metrics}");
-    }
-    assert!(metrics.ends_with("# EOF\n"));
+    pages_tell_the_operator(ports.1).await;
 
     // A new role comes with the policy; the session that was open goes on, and so do the counts.
     assert!(connect(ports.0, "second").await.is_err());

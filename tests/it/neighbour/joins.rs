@@ -61,7 +61,10 @@ fn above_bounds(node: &Value, most: &mut u64) -> bool {
     let is_bound =
         text("Node Type") == "Subquery Scan" && text("Alias").starts_with('d') && (text("Filter") + &text("Run Condition")).contains("place")
             || text("Run Condition").contains("row_number");
-    let below = node["Plans"].as_array().into_iter().flatten().fold(false, |found, child| above_bounds(child, most) || found);
+    let mut below = false;
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        below |= above_bounds(child, most);
+    }
     if is_bound || below {
         let removed = number("Rows Removed by Join Filter") + if is_bound { 0.0 } else { number("Rows Removed by Filter") };
         *most = (*most).max(((number("Actual Rows") + removed) * number("Actual Loops")).round() as u64);
