@@ -276,13 +276,14 @@ CROSS JOIN LATERAL (
   SELECT pg_catalog.bool_and(COALESCE(a.attnum > 0, false) AND COALESCE((
            SELECT true
            FROM pg_catalog.pg_opclass o JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+                JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
                 JOIN pg_catalog.pg_opclass d ON d.opcmethod = o.opcmethod AND d.opcintype = o.opcintype AND d.opcdefault
                 JOIN pg_catalog.pg_amop oe ON oe.amopfamily = o.opcfamily AND oe.amoplefttype = o.opcintype AND oe.amoprighttype = o.opcintype
                 JOIN pg_catalog.pg_amop de ON de.amopfamily = d.opcfamily AND de.amoplefttype = d.opcintype AND de.amoprighttype = d.opcintype
            WHERE o.oid = x.indclass[i.n] AND oe.amopstrategy = 3 AND de.amopstrategy = 3 AND oe.amopopr = de.amopopr
-             AND (d.opcintype = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END OR d.opcintype IN (2277, 2249, 3500, 3831, 4537)
-                  OR t.oid < 16384 AND NOT EXISTS (SELECT FROM pg_catalog.pg_opclass s
-                                                   WHERE s.opcmethod = o.opcmethod AND s.opcintype = t.oid AND s.opcdefault))
+             AND (d.opcintype = b.oid OR d.opcintype IN (2277, 2249, 3500, 3831, 4537)
+                  OR b.oid < 16384 AND NOT EXISTS (SELECT FROM pg_catalog.pg_opclass s
+                                                   WHERE s.opcmethod = o.opcmethod AND s.opcintype = b.oid AND s.opcdefault))
            LIMIT 1), false)) AS is_plain,
          pg_catalog.array_agg(a.attname::text ORDER BY i.n) AS names,
          pg_catalog.array_agg(x.indcollation[i.n] = a.attcollation OR COALESCE(ac.collisdeterministic, true) ORDER BY i.n) AS covers_own,

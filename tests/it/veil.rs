@@ -114,7 +114,9 @@ impl Veil {
     }
 
     async fn server() -> (LocalPostgres, tokio_postgres::Client) {
-        let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), ..Options::default() }).await.unwrap();
+        // Statements are looked for by words near their end, which `pg_stat_activity` shows only so far.
+        let settings = vec![("track_activity_query_size".to_owned(), "65536".to_owned())];
+        let server = LocalPostgres::start(Options { database: Some("nls".to_owned()), settings, ..Options::default() }).await.unwrap();
         let (client, connection) = server.config().connect(tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         (server, client)

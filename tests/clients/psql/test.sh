@@ -126,20 +126,20 @@ equal "groups" 'SELECT year, count(*), count(*) / 2.0 AS half FROM nls.interview
 equal "crosstab" 'SELECT race, college_graduate, count(*) FROM nls.women GROUP BY 1, 2 ORDER BY 1, 2 \crosstabview'
 equal "gset" 'SELECT count(*) AS n FROM nls.women \gset
 \echo :n'
-step "tables" "$veiled" '\dt nls.*' ' nls    | industries  | table | postgres' ' nls    | women       | table | postgres' '(4 rows)'
-step "a table" "$veiled" '\d nls.interviews' ' woman_id         | integer      |           | not null |' 'Foreign-key constraints:' 'REFERENCES nls.women(woman_id)'
+step "tables" "$veiled" '\dt nls.*' ' nls    | industries  | table | pg_database_owner' ' nls    | women       | table | pg_database_owner' '(4 rows)'
+step "a table" "$veiled" '\d nls.interviews' ' woman_id         | integer      |           | not null |' 'Foreign-key constraints:' 'REFERENCES women(woman_id)'
 step "a table in full" "$veiled" '\d+ nls.women' ' woman_id         | integer  |           | not null |         | plain    |' '"women_pkey" PRIMARY KEY, btree (woman_id)' 'Access method: heap'
 step "nothing hidden" "$veiled" '\d nls.nothing' 'Did not find any relation named "nls.nothing".'
-step "schemas" "$veiled" '\dn' ' nls    | postgres' ' public | '
-step "databases" "$veiled" '\l' ' nls       | postgres' ' template0 | postgres'
-step "roles" "$veiled" '\du' ' analyst   |' ' postgres  | Superuser'
+step "schemas" "$veiled" '\dn' ' nls    | pg_database_owner' ' public | '
+step "databases" "$veiled" '\l' ' nls  | pg_database_owner'
+step "roles" "$veiled" '\du' ' analyst   |'
 step "types and functions" "$veiled" '\dT nls.*
 \df nls.*
 \dv nls.*
 \di nls.*
 \dp nls.women
 \dx' '(0 rows)' ' nls    | women_pkey' 'Access privileges'
-step "sizes, estimates and comments of the schema alone" "$veiled" '\dt+ nls.women' ' nls    | women | table | postgres | permanent   | heap          | '
+step "sizes, estimates and comments of the schema alone" "$veiled" '\dt+ nls.women' ' nls    | women | table | pg_database_owner | permanent   | heap          | '
 step "settings of the server" "$veiled" 'SELECT current_setting($$data_directory$$);' 'ERROR:  permission denied to examine "data_directory"'
 equal "public rows" 'SELECT * FROM nls.industries ORDER BY 1;'
 

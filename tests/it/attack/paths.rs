@@ -326,5 +326,5 @@ async fn no_road_turns_a_switch() {
     assert!(turned.is_empty(), "{}", turned.join("\n"));
     assert_eq!(gate.veil.spent().await, 0.0);
     // The policy decides, as ever.
-    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "");
+    assert_eq!(socket.value("SHOW pgveil.epsilon").await, "0.5");
 }

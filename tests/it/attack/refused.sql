@@ -166,7 +166,7 @@ SELECT count(*) INTO x FROM nls.women
 WITH d AS (DELETE FROM nls.women RETURNING *) SELECT count(*) FROM d
 -- what does not exist
 SELECT count(*) FROM nls."Women"
-SELECT count(*) FROM women
+SELECT * FROM women
 SELECT count(*) FROM pg_temp.women
 SELECT count(*) FROM other.nls.women
 SELECT pgveil_0.a0 FROM nls.women

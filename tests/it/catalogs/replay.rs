@@ -12,8 +12,9 @@ use super::shop::Shop;
 
 /// How many statements about the catalogs are answered, and how many with equal rows, at least. psql's `\dconfig` shows fewer settings, its `\l+` no sizes.
 const FLOORS: [(&str, usize, usize); 10] = [
-    ("psql", 69, 67),
-    ("pgjdbc", 31, 31),
+    // Their other answers name the owners and the databases, of which the policy shows its own alone.
+    ("psql", 69, 60),
+    ("pgjdbc", 31, 29),
     ("psqlodbc", 17, 17),
     ("python_drivers", 38, 38),
     ("sqlalchemy", 144, 144),

@@ -506,8 +506,7 @@ async fn scalar_subquery_two_rows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn regclass_oracle() {
     let world = world().await;
-    for constant in ["'w.people'::regclass", "'now'::timestamp", "timestamp 'now'", "'today'::date", "'w.secret'::regclass::text", "'infinity'::date"]
-    {
+    for constant in ["'w.people'::regclass", "'now'::timestamp", "timestamp 'now'", "'today'::date", "'w.secret'::regclass::text"] {
         refused(&world, &format!("SELECT count(*) FROM people WHERE {constant} IS NOT NULL"));
     }
 }
