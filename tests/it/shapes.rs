@@ -50,7 +50,7 @@ SELECT count(*) FROM nls.women w JOIN (SELECT y::numeric AS birth_year FROM gene
 SELECT count(*) FROM (SELECT y AS birth_year FROM generate_series(1940, 1946) y) g RIGHT JOIN nls.women w USING (birth_year) WHERE birth_year * birth_year > 3779136
 SELECT c.industry, count(v.year) FROM (SELECT industry_code::int AS industry_code, industry FROM nls.industries) n JOIN nls.industries c ON c.industry_code = n.industry_code JOIN nls.interviews v ON v.industry_code = c.industry_code GROUP BY c.industry
 SELECT sum(least(greatest((SELECT max(year) FROM nls.interviews v LEFT JOIN (SELECT y::int AS year FROM generate_series(1960, 1975) y) g USING (year) WHERE v.woman_id = w.woman_id), 0), 2000)) FROM nls.women w
-SELECT count(*) FROM nls.women JOIN (SELECT y::bigint AS woman_id FROM generate_series(1, 300) y) g USING (woman_id) JOIN nls.interviews USING (woman_id) WHERE woman_id > 100
+SELECT count(*) FROM nls.women JOIN (SELECT y AS woman_id FROM generate_series(1::bigint, 3000) y) g USING (woman_id) JOIN nls.interviews USING (woman_id) WHERE woman_id > 100
 SELECT count(*) FROM nls.women JOIN (SELECT y::numeric(8, 2) AS birth_year FROM generate_series(1940, 1950) y) g USING (birth_year) WHERE birth_year::text = '1946'
 SELECT count(*) FROM nls.women WHERE race ~ 'wh' IN (college_graduate = 1, false)
 SELECT count(*) FROM nls.women WHERE (college_graduate = 1) = race ~ '^w' AND race !~~ 'o%' BETWEEN false AND true
