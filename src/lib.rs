@@ -17,7 +17,7 @@
 //!  4. [`rewrite::rewrite`]: aggregates become one vector of integer coordinates; `price` chooses mechanism and noise and says what they cost; `levels` emits the
 //!     statement that clips each woman's part before it is summed. The [`rewrite::Plan`] is pure: Parse, Describe and EXPLAIN stop here, at no cost.
 //!     [`finish::shape`] lets PostgreSQL confirm that the outer query has the promised types.
-//!  5. Releases that the role holds already are recalled from the ledger, or summed of finer ones that it holds ([`release::coarser`]), and are free. For the rest [`ledger::Ledger::purchase`] writes the loss to the role's and the
+//!  5. Releases that the role holds already are recalled from the ledger, or summed of finer ones that it holds ([`release::rollup`]), and are free. For the rest [`ledger::Ledger::purchase`] writes the loss to the role's and the
 //!     owner's account and syncs it to disk, or refuses. Only then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference, runs one
 //!     release's statement in the plan's one read-only snapshot, whose catalog was compared with the plan's, and gives [`execute::Sealed`] rows.
 //!  6. [`release::Releasing`] holds the charge by value, opens the rows, adds a fresh draw of exact integer noise to every coordinate of every group, drops groups
@@ -83,14 +83,17 @@
 pub mod admin;
 pub mod analyze;
 pub mod audit;
+pub mod auto_bounds;
 pub mod catalog;
 pub mod cli;
 pub mod engine;
 pub mod error;
 pub mod execute;
 pub mod finish;
+pub mod ir;
 pub mod ledger;
 pub mod mechanism;
+pub mod memory;
 pub mod parse;
 pub mod policy;
 pub mod postgres;
@@ -98,6 +101,6 @@ pub mod refusal;
 pub mod release;
 pub mod resolve;
 pub mod rewrite;
-pub mod search;
 pub mod shadow;
+pub mod system_catalog;
 pub mod wire;

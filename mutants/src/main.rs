@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, each, seed, longest, places @ ..] = arguments.as_slice() else {
         eprintln!("usage: pgveil-mutants FOLDER MUTANTS_PER_PLACE SEED LONGEST_TEST_IN_SECONDS [PLACE…]");
-        eprintln!("A PLACE is a folder or file of src, such as rewrite or analyze/step.rs; without any: {}", MODULES.join(", "));
+        eprintln!("A PLACE is a folder or file of src, such as rewrite or analyze/per_unit.rs; without any: {}", MODULES.join(", "));
         return ExitCode::from(2);
     };
     let (Ok(each), Ok(seed), Ok(longest)) = (each.parse::<usize>(), seed.parse::<u64>(), longest.parse::<u64>()) else {

@@ -8,10 +8,11 @@ use sqlparser::ast;
 
 use super::{BoundedAggregate, BoundedOperation, KeyRule};
 use crate::catalog::{Collation, Type};
+use crate::ir::functions::Function;
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Ranked, Relation, Window, aggregate_column, key_column};
 use crate::policy::{Column, Policy};
 use crate::refusal::Refusal;
-use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Ranked, Relation, Window, aggregate_column, key_column, unnested};
+use crate::resolve::unnested;
 
 /// What a text's collation is.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,11 @@
 //! Closed intervals of numbers, and what each function makes of them. Dates count in days, timestamps in microseconds from 2000-01-01.
 
 use crate::catalog::Type;
+use crate::ir::functions::Function;
+pub use crate::ir::literal::{DAYS, MICROS_PER_DAY, as_number as scalar};
+use crate::ir::literal::{integer_range, interval_reach};
 use crate::policy::Scalar;
 use crate::resolve::TEXT_MAX;
-use crate::resolve::catalogue::Function;
-pub use crate::resolve::literal::{DAYS, MICROS_PER_DAY, as_number as scalar};
-use crate::resolve::literal::{integer_range, interval_reach};
 
 /// Magnitude to which numeric values without tighter bounds are clamped at the scan and after operations that may leave it.
 pub const NUMERIC_MAX: f64 = 1e30;
@@ -346,7 +346,7 @@ fn within(lo: f64, hi: f64, limit: Interval) -> Interval {
 /// The year of a date in days, or of a timestamp in microseconds; no further than the calendar's arithmetic goes.
 fn year(value: f64, data_type: &Type) -> i32 {
     let per_day = if *data_type == Type::Date { 1.0 } else { MICROS_PER_DAY as f64 };
-    crate::resolve::literal::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
+    crate::ir::literal::civil_from_days((value / per_day).floor().clamp(-1e7, 1e7) as i32).0
 }
 
 fn multiply(a: Interval, b: Interval) -> Interval {

@@ -1,18 +1,22 @@
 //! Group keys: domains known without the data, narrowed by WHERE; all others are released by threshold.
 
-use super::effort::Effort;
+pub(in crate::analyze) mod column_filter;
+pub(in crate::analyze) mod derived_domain;
+pub(in crate::analyze) mod key_combinations;
+
 use super::inline;
 use super::interval::MICROS_PER_DAY;
-use super::met::Met;
-use super::parts::Listed;
-use super::tuples::{Axis, Tuples, axes};
+use super::planning_effort::Effort;
 use crate::catalog::Type;
+use crate::ir::evaluate::{evaluate, float_text};
+use crate::ir::functions::{Function, Rule, rule};
+use crate::ir::literal::{integer_range, is_beyond};
+use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
 use crate::policy::{Bounds, KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::catalogue::{Function, Rule, rule};
-use crate::resolve::evaluate::{evaluate, float_text};
-use crate::resolve::literal::{integer_range, is_beyond};
-use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
+use column_filter::Met;
+use derived_domain::Listed;
+use key_combinations::{Axis, Tuples, axes};
 
 /// Most values that are listed for the columns of one key.
 const VALUES_MAX: usize = 50_000;
@@ -79,7 +83,7 @@ impl Keys<'_> {
                 Err(Refusal::unsupported("GROUP BY a column whose collation takes unlike spellings for equal"))
             }
             Type::Float4 | Type::Interval | Type::Other { .. } => {
-                let name = crate::resolve::literal::type_name(&expr.data_type);
+                let name = crate::ir::literal::type_name(&expr.data_type);
                 Err(Refusal::unsupported(format!("GROUP BY a value of type {name}")).hint("Ask the data owner to declare the column's values."))
             }
         }
@@ -262,7 +266,7 @@ impl Keys<'_> {
         if is_public && !self.conditions.iter().any(|c| c.columns() == [id]) {
             return None;
         }
-        let between = super::parts::whole(self.range(&Expr::column(id, data_type.clone())))?;
+        let between = derived_domain::whole(self.range(&Expr::column(id, data_type.clone())))?;
         match data_type {
             // Sums of small integers leave their type, and are clamped to it: such values are not listed.
             Type::Int2 | Type::Int4 | Type::Int8 => {

@@ -1,18 +1,18 @@
 //! Labels: which rows belong to exactly one privacy unit, and by which columns. Joins that cannot prove it are refused.
 
-use super::beside::Beside;
-use super::bounded::{Bounded, bounded, filtered, is_quadratic};
+use super::bounded_rows::{Bounded, bounded, filtered, is_quadratic};
+use super::fanout::Beside;
 use super::inline;
 use super::interval::Interval;
-use super::matches::{Schema, at_most_one, with_common};
+use super::join_matches::{Schema, at_most_one, with_common};
+use super::per_unit::{check_aggregate, check_key, check_shown, range};
 use super::range::Ranges;
-use super::rows::{always_true, computed_columns, holds_unique_key};
-use super::step::{check_aggregate, check_key, check_shown, range};
+use super::row_facts::{always_true, computed_columns, holds_unique_key};
 use crate::catalog::{Equality, Type};
+use crate::ir::functions::Function;
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan, TableId, Window};
 use crate::policy::{Policy, Protection, Table, Unit};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::catalogue::Function;
-use crate::resolve::{Aggregate, ColumnId, ColumnInfo, Expr, JoinKind, Node, Operation, Ranked, Relation, Scan, TableId, Window};
 
 /// Rows of one unit are counted up to here.
 const ROWS_MAX: u64 = 1 << 32;
@@ -512,7 +512,7 @@ fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
 /// The two bare columns a condition equates.
 fn equated(condition: &Expr) -> Option<(ColumnId, ColumnId)> {
     match &condition.node {
-        crate::resolve::Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
+        crate::ir::Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
             [a, b] if a.data_type == b.data_type => Some((a.as_column()?, b.as_column()?)),
             _ => None,
         },

@@ -1,42 +1,39 @@
 //! Stage 3: Query → [`Analyzed`]: labels, lineage, key rules and ranges; refuses what cannot be bounded.
 
-mod beside;
-mod bound;
-mod bounded;
+mod aggregate_bounds;
+mod bounded_rows;
 mod collation;
-mod effort;
+mod expression_size;
+mod fanout;
+pub mod guarded_ranges;
 pub mod interval;
+mod join_matches;
 mod keys;
 mod label;
-mod matches;
-mod met;
-mod parts;
-mod preserved;
-pub mod proof;
+mod per_unit;
+mod planning_effort;
+mod public_outer_join;
 mod range;
-mod rows;
-mod size;
-mod step;
-mod tuples;
+mod row_facts;
 
-pub use beside::Beside;
-pub use effort::Effort;
+pub use fanout::Beside;
+pub use keys::key_combinations::{Axis, Tuples, axes};
 pub use keys::{KeyRule, grouped, values_between};
 pub use label::{Label, Lineage, only_scan, unit_of};
-pub use tuples::{Axis, Tuples, axes};
+pub use planning_effort::Effort;
 
 use std::sync::Arc;
 
 use crate::catalog::Collation;
-use crate::policy::{Policy, Scalar, Wishes};
-use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::catalogue::Function;
-use crate::resolve::{
+use crate::ir::functions::Function;
+use crate::ir::{
     ColumnId, ColumnInfo, Distinct, End, Expr, Fractions, Moment, Node, Quantifier, Query, Relation, Release, Spread, TableId, release_alias,
 };
+use crate::policy::{Policy, Scalar, Wishes};
+use crate::refusal::{Refusal, sqlstate};
 use interval::Interval;
 use range::Ranges;
-use rows::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables, told_by_unit};
+use row_facts::{always_true, computed_columns, grouped_by_unit, holds_unique_key, null_extended, scanned_tables, told_by_unit};
 
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
 #[derive(Debug)]
@@ -230,7 +227,7 @@ impl BoundedOperation {
 /// # Errors
 /// 0A000 where no sound bound is known; 54000 for too many groups, 54001 for expressions that are too large. Every text depends on the SQL and the policy only.
 pub fn analyze(query: Query, policy: &Policy, wishes: &Wishes, effort: &Arc<Effort>) -> Result<Analyzed, Refusal> {
-    size::check(query.releases())?;
+    expression_size::check(query.releases())?;
     let mut columns = query.columns().to_vec();
     let mut releases = Vec::new();
     for release in query.releases() {
@@ -274,7 +271,7 @@ fn analyze_release(
     columns: &mut Vec<ColumnInfo>,
     effort: &Effort,
 ) -> Result<AnalyzedRelease, Refusal> {
-    let over_matches = preserved::over_matches(release, policy)?;
+    let over_matches = public_outer_join::over_matches(release, policy)?;
     let keeps_public_rows = over_matches.is_some();
     let release = over_matches.as_ref().unwrap_or(release);
     // Numbers of joined-in scans follow those of the statement's own.
@@ -292,7 +289,7 @@ fn analyze_release(
     let always = always_true(&input);
     let inlined: Vec<Expr> = always.iter().map(|c| inline(c, &computed)).collect();
 
-    let of_keys = if keeps_public_rows { preserved::conditions(&input) } else { always };
+    let of_keys = if keeps_public_rows { public_outer_join::conditions(&input) } else { always };
     let conditions: Vec<Expr> = of_keys.iter().map(|c| keys::over_rows(c, &computed, &null_extended)).collect();
     let conditions = conditions.iter().flat_map(Expr::conjuncts).collect();
     let ruled = keys::Keys { choice: wishes.keys, policy, columns, computed: &computed, null_extended: &null_extended, conditions, effort };
@@ -304,7 +301,7 @@ fn analyze_release(
     let grouped = keys::grouped(&release.sets, keys.len());
     let tuples = ruled.tuples(&mut keys, &input);
     if keeps_public_rows {
-        preserved::check_groups(&ruled, &keys, &input)?;
+        public_outer_join::check_groups(&ruled, &keys, &input)?;
     }
     effort.within()?;
     keys::cells(&grouped, &keys, &tuples, policy.limits.groups)?;
@@ -316,7 +313,7 @@ fn analyze_release(
         let conditions: Vec<&Expr> = conditions.iter().flat_map(Expr::conjuncts).collect();
         let ranges = Ranges { policy, columns, computed: &computed, opaque: &opaque, conditions, excluded: Vec::new() };
         let nullable = Nullability { columns, computed: &computed, null_extended: &null_extended };
-        let bounds = bound::Bounds { ranges, nullability: nullable, lineage: &lineage, ruled: &ruled, keys: &keys };
+        let bounds = aggregate_bounds::Bounds { ranges, nullability: nullable, lineage: &lineage, ruled: &ruled, keys: &keys };
         aggregates.push(bounds.aggregate(aggregate).map_err(|refusal| refusal.within(|| aggregate.place.0))?);
     }
     let tables = scanned_tables(&input);
@@ -327,7 +324,7 @@ fn analyze_release(
         holds_unique_key(&input, policy, |id| lineage.units.contains(&id) || is_key(id))
     };
     let one_row_per_group = one_row_per_unit || grouped.iter().all(within);
-    let cells = if release.sets.is_empty() { rows::cells(&input, &lineage, policy, columns, &keys) } else { None };
+    let cells = if release.sets.is_empty() { row_facts::cells(&input, &lineage, policy, columns, &keys) } else { None };
     let told = |(key, _): &(Expr, KeyRule)| told_by_unit(&input, &lineage, policy, &keys::over_rows(key, &computed, &null_extended));
     let one_group_per_unit = release.sets.is_empty() && keys.iter().all(told);
     Ok(AnalyzedRelease {

@@ -2,9 +2,9 @@
 
 use super::interval::{Interval, apply, date_part, of_constant, of_type, scalar};
 use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
 use crate::policy::{Policy, Scalar};
-use crate::resolve::catalogue::Function;
-use crate::resolve::{ColumnId, ColumnInfo, Expr, Node};
 
 /// Most branches of a CASE that are known not to be met where a later one is: each is looked at for each part of it.
 const EXCLUDED_MAX: usize = 100;

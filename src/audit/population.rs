@@ -147,7 +147,7 @@ impl Place<'_> {
         let turn = self.number * 7 + self.at * 3 + which;
         let made = if self.keyed.contains(column.name.as_str()) {
             match listed(column) {
-                Some(values) => Some(crate::rewrite::sql::scalar_text(&values[self.at % values.len()])),
+                Some(values) => Some(crate::rewrite::emit::sql::scalar_text(&values[self.at % values.len()])),
                 None => distinct(&column.data_type, self.counter + 1),
             }
         } else if self.number == CANARY {

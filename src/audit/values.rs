@@ -2,7 +2,7 @@
 
 use crate::catalog::Type;
 use crate::policy::{Bounds, Column, Scalar};
-use crate::rewrite::sql::scalar_text;
+use crate::rewrite::emit::sql::scalar_text;
 
 /// Steps that ordinary values take through a range.
 const STEPS: i64 = 8;

@@ -4,11 +4,12 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use super::{Failure, signal, start};
+use crate::auto_bounds;
+use crate::auto_bounds::{Kept, Maker};
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Fixed, Loss, OsRandomness};
 use crate::policy::{Finding, Policy, Search};
-use crate::search::{self, Kept, Maker};
 
 /// Cells of the progress bar.
 const BAR: usize = 20;
@@ -31,7 +32,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
     let ledger = Ledger::open(ledger.expose(), owner, &roles).await.map_err(Failure::new)?;
     let backend = Backend::new(database, 1);
     let maker = Maker { policy: &policy, backend: &backend, ledger: &ledger, epsilon };
-    let known = search::found(&policy, &ledger).await.map_err(failed)?;
+    let known = auto_bounds::found(&policy, &ledger).await.map_err(failed)?;
     let due: Vec<bool> = known.iter().map(|found| again || found.is_none()).collect();
     announce(&maker, &due).await?;
     let count = due.iter().filter(|due| **due).count();
@@ -40,7 +41,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
         let (kept, told) = match found {
             Some((kept, _)) if !due => (kept, "known"),
             Some(_) | None => {
-                progress(done, count, &search::name(&policy, search));
+                progress(done, count, &auto_bounds::name(&policy, search));
                 let kept = maker.make(search, &mut OsRandomness::new(), &cancel).await.map_err(failed)?;
                 done += 1;
                 (kept, "new")
@@ -60,7 +61,7 @@ async fn announce(maker: &Maker<'_>, due: &[bool]) -> Result<(), Failure> {
     let mut sum = Loss::ZERO;
     for (search, _) in maker.policy.searches.iter().zip(due).filter(|(_, due)| **due) {
         let plan = maker.plan(search).await.map_err(failed)?;
-        println!("{}: will cost {}", search::name(maker.policy, search), price(&plan.loss()));
+        println!("{}: will cost {}", auto_bounds::name(maker.policy, search), price(&plan.loss()));
         sum = sum.compose(plan.loss()).ok_or_else(|| Failure::new("the searches cost more than can be counted"))?;
     }
     if !sum.is_zero() {
@@ -82,7 +83,7 @@ pub fn price(loss: &Loss) -> String {
 
 /// What was found, as one would say it.
 pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, told: &str) -> String {
-    let name = search::name(policy, search);
+    let name = auto_bounds::name(policy, search);
     let unit = &policy.privacy.unit;
     let found = match &kept.finding {
         Finding::Rows(1) => format!("1 row a {unit}"),
@@ -98,10 +99,12 @@ pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, told: &str) -> St
     format!("{name}: {found} ({told}, searched at epsilon {}){unseen}", kept.epsilon)
 }
 
-fn failed(error: search::Error) -> Failure {
+fn failed(error: auto_bounds::Error) -> Failure {
     match error {
-        search::Error::Awaited => Failure::with_remedy(error, "Run the command again in a moment: what the other one found is used."),
-        search::Error::Backend(_) => Failure::with_remedy(error, "What was charged stays charged; run the command again once the database answers."),
+        auto_bounds::Error::Awaited => Failure::with_remedy(error, "Run the command again in a moment: what the other one found is used."),
+        auto_bounds::Error::Backend(_) => {
+            Failure::with_remedy(error, "What was charged stays charged; run the command again once the database answers.")
+        }
         error => Failure::new(error),
     }
 }

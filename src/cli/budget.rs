@@ -8,7 +8,7 @@ use super::{Failure, start};
 use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, Record};
 use crate::mechanism::Fixed;
 use crate::policy::{FROM_1970_US, File, Scalar};
-use crate::rewrite::sql;
+use crate::rewrite::emit::sql;
 
 /// Most debits of a role that are listed.
 const HISTORY_MAX: u32 = 10_000;

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::arguments::SEARCH_EPSILON;
 use super::{Failure, bounds, start};
+use crate::auto_bounds;
 use crate::ledger::AccountSpec;
 use crate::mechanism::{Fixed, Loss, Standing, bits};
 use crate::policy::{Column, File, Policy, Protection, Renew, Scalar, Table, Unit};
-use crate::search;
 
 /// Values of a domain that a summary shows.
 const VALUES_SHOWN: usize = 6;
@@ -41,7 +41,7 @@ pub async fn run(path: &Path) -> Result<(), Failure> {
 /// What is left to searches, what they found or would cost, and how many are due.
 async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), Failure> {
     let known = match start::found_by(file, policy).await? {
-        Some(ledger) => search::found(policy, &ledger).await.map_err(Failure::new)?,
+        Some(ledger) => auto_bounds::found(policy, &ledger).await.map_err(Failure::new)?,
         None => policy.searches.iter().map(|_| None).collect(),
     };
     let (owner, roles) = start::accounts(&policy.privacy, &policy.roles)?;
@@ -53,8 +53,8 @@ async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), 
                 format!("  {}; {} for each role", bounds::read_out(policy, search, kept, "in the ledger"), bounds::price(&found.loss))
             }
             None => {
-                let plan = search::plan(policy, search, SEARCH_EPSILON, accounts.clone()).map_err(Failure::new)?;
-                format!("  {}: due; at epsilon {SEARCH_EPSILON} it costs {}", search::name(policy, search), bounds::price(&plan.loss()))
+                let plan = auto_bounds::plan(policy, search, SEARCH_EPSILON, accounts.clone()).map_err(Failure::new)?;
+                format!("  {}: due; at epsilon {SEARCH_EPSILON} it costs {}", auto_bounds::name(policy, search), bounds::price(&plan.loss()))
             }
         });
     }
@@ -137,6 +137,6 @@ fn text(scalar: &Scalar) -> String {
         Scalar::Bool(value) => value.to_string(),
         Scalar::Int(value) => value.to_string(),
         Scalar::Decimal(value) | Scalar::Text(value) => value.clone(),
-        Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => crate::rewrite::sql::scalar_text(scalar),
+        Scalar::Date(_) | Scalar::Timestamp(_) | Scalar::Interval { .. } => crate::rewrite::emit::sql::scalar_text(scalar),
     }
 }

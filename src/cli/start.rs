@@ -7,13 +7,17 @@ use tokio_postgres::Config;
 
 use super::Failure;
 use super::progress::Step;
-use crate::catalog::{self, Catalog, Server};
+use crate::auto_bounds;
+use crate::catalog;
+use crate::catalog::{Catalog, Server};
 use crate::engine::{Engine, Service};
 use crate::execute::Backend;
-use crate::ledger::{self, AccountSpec, Found, Ledger};
-use crate::policy::{self, Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Secret};
-use crate::postgres::{self, Connected, Locale, connect};
-use crate::search;
+use crate::ledger;
+use crate::ledger::{AccountSpec, Found, Ledger};
+use crate::policy;
+use crate::policy::{Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Secret};
+use crate::postgres;
+use crate::postgres::{Connected, Locale, connect};
 use crate::shadow::{Mirrored, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
 
 /// Connections to a database that bears more than one.
@@ -153,7 +157,7 @@ async fn mirror(shadow: &Shadow, source: &tokio_postgres::Client) -> Result<Vec<
 
 /// The policy with what its searches found, and what each role pays for that.
 async fn settled(policy: Policy, ledger: &Ledger) -> Result<(Policy, Vec<Found>), Failure> {
-    match search::settle(&policy, ledger).await.map_err(Failure::new)? {
+    match auto_bounds::settle(&policy, ledger).await.map_err(Failure::new)? {
         Ok(settled) => Ok(settled),
         Err(due) => Err(unsearched(&due)),
     }
@@ -171,9 +175,9 @@ fn unsearched(due: &[String]) -> Failure {
 /// # Errors
 /// As [`engine`] where one has not been made.
 pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Finding>, Failure> {
-    let names = policy.searches.iter().map(|search| search::name(policy, search));
+    let names = policy.searches.iter().map(|search| auto_bounds::name(policy, search));
     let found = match found_by(file, policy).await? {
-        Some(ledger) => search::found(policy, &ledger).await.map_err(Failure::new)?,
+        Some(ledger) => auto_bounds::found(policy, &ledger).await.map_err(Failure::new)?,
         None => vec![None; policy.searches.len()],
     };
     let (mut findings, mut due) = (HashMap::new(), Vec::new());
@@ -189,7 +193,7 @@ pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Fi
 /// The policy as a proxy would have it now: with what its searches found, where all are made.
 pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
     let Some(ledger) = found_by(file, &policy).await? else { return Ok(policy) };
-    Ok(search::settle(&policy, &ledger).await.map_err(Failure::new)?.map_or(policy, |(settled, _)| settled))
+    Ok(auto_bounds::settle(&policy, &ledger).await.map_err(Failure::new)?.map_or(policy, |(settled, _)| settled))
 }
 
 /// The ledger that has the results of the policy's searches, if there are searches and there is one.

@@ -2,7 +2,7 @@
 
 use super::notice::{cost, describe, left, noise};
 use super::reuse::Recalled;
-use super::summed::FromFiner;
+use super::rollup::FromFiner;
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;

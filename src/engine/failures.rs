@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
-use crate::ledger::{self, Ledger};
+use crate::ledger;
+use crate::ledger::Ledger;
 
 /// Places for questions that run, by role: as many as the role has failures left, so that all of them may fail without passing the limit.
 #[derive(Default)]

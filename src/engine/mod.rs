@@ -1,25 +1,25 @@
 //! plan() and answer(): the road of one query on one screen. The wire and the command line enter here only.
 
-mod admission;
-mod answering;
-mod catalogs;
-mod contents;
-mod exchange;
 mod explain;
 mod failures;
-mod lane;
-mod meter;
-mod middles;
+mod metrics;
+mod middle_queries;
 mod notice;
-mod pace;
-mod path;
-mod plans;
+mod plan_cache;
+mod planning_limit;
 mod preview;
-mod record;
+mod public_changes;
+mod reload;
 mod reuse;
+mod rollup;
+mod run;
+mod search_path;
+mod search_payment;
 mod service;
-mod summed;
-mod turns;
+mod single_flight;
+mod statement_log;
+mod system_catalog;
+mod timing;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};
@@ -30,35 +30,37 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, Held, Share, Stock, fit_as_text};
-pub use exchange::Exchange;
-pub use lane::{Lane, Size, Turn};
-pub use meter::Meter;
+pub use crate::memory::{Held, Share, Stock};
+pub use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, fit_as_text};
+pub use metrics::Meter;
 pub use notice::describe as describe_plan;
-pub use pace::patience;
-pub use path::start_path;
+pub use planning_limit::{Lane, Size, Turn};
+pub use reload::Exchange;
+pub use search_path::start_path;
 pub use service::{Answer, Places, Service};
+pub use timing::patience;
 
-use admission::Admission;
 use failures::Failures;
-use lane::aside;
-use middles::Middles;
-use pace::Pace;
-use plans::{Asked, Plans};
-use record::Tally;
-use turns::Turns;
+use middle_queries::Middles;
+use plan_cache::{Asked, Plans};
+use planning_limit::aside;
+use search_payment::Admission;
+use single_flight::Turns;
+use statement_log::Tally;
+use timing::Pace;
 
 use crate::analyze::{Effort, analyze};
 use crate::catalog::Server;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::finish;
+use crate::ir::TableId;
 use crate::ledger::{Balances, Found, Ledger, Verdict};
 use crate::mechanism::{Loss, OsRandomness, Sampler, Standing};
 use crate::parse::{Bound, Query, parameter_type};
 use crate::policy::{Certificate, FROM_1970_US, Notices, Policy, Secret, Table, Wishes};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{Constants, Session, TableId, check_dotted, resolve};
+use crate::resolve::{Constants, Session, check_dotted, resolve};
 use crate::rewrite::{Plan, Terms, rewrite};
 use crate::shadow::{Mirrored, Shadow, ShadowError, Weighed};
 
@@ -236,7 +238,7 @@ impl Engine {
     pub async fn plan(&self, asker: &Asker, query: &Query) -> Result<(Arc<Plan>, Balances), Error> {
         let planned = self.planned(asker, query).await;
         // An error too may tell what was found.
-        if !planned.as_ref().is_ok_and(|(plan, _)| admission::tells_nothing(plan)) {
+        if !planned.as_ref().is_ok_and(|(plan, _)| search_payment::tells_nothing(plan)) {
             self.admitted(&asker.role).await?;
         }
         planned.and_then(|(plan, balances)| self.check_mirrored(&plan).map(|()| (plan, balances)))
@@ -288,7 +290,7 @@ impl Engine {
     /// The plan, where the question was planned before and costs nothing however the accounts stand.
     fn planned_free(&self, asker: &Asker, query: &Query) -> Option<Arc<Plan>> {
         asker.wishes.within(&self.policy).ok()?;
-        self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| admission::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
+        self.plans.find(&self.asked(asker, query, Vec::new())).filter(|plan| search_payment::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
     }
 
     fn delta(&self, role: &str) -> f64 {
@@ -425,7 +427,7 @@ impl Engine {
         let (query, description) = match self.opened(asker, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 self.describe_catalogs(asker, &statement, parameters).await?;
-                return Ok(catalogs::explain(json));
+                return Ok(system_catalog::explain(json));
             }
             Opened::Question(query, description) => (query, description),
         };

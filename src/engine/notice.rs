@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::answering::Answered;
+use super::run::Answered;
 use crate::finish::{quantile_95, spread};
+use crate::ir::Formula;
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
 use crate::release::{Drawn, ReleasedTable};
-use crate::resolve::Formula;
 use crate::rewrite::{CAUTION, Degree, Output, Plan, ReleasePlan, measure_deviation, part_noise};
 
 /// The notices of an answer, as many as the session wishes: one line of its cost, then how far off each aggregate may be.

@@ -2,19 +2,20 @@
 
 use sha2::{Digest, Sha256};
 
-use super::lane::aside;
-use super::middles::{Column, Middles};
-use super::record::Tally;
-use super::summed::FromFiner;
+use super::middle_queries::{Column, Middles};
+use super::planning_limit::aside;
+use super::rollup::FromFiner;
+use super::statement_log::Tally;
 use super::{Engine, internal};
 use crate::analyze::Effort;
 use crate::error::Error;
 use crate::ledger::{AnswerId, Buyer, Charge, DebitError, Fingerprint, Purchase, Question, Stored};
 use crate::mechanism::Loss;
+use crate::memory::Held;
 use crate::policy::Reuse;
 use crate::release::Released;
 use crate::rewrite::{Part, Plan};
-use crate::shadow::{Asker, Held};
+use crate::shadow::Asker;
 
 /// Bytes of an answer that is read for each byte that the ledger keeps of it, at most.
 const OPENED: usize = 16;

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Lane, Meter};
 use crate::error::Error;
+use crate::memory::Held;
 use crate::parse::Query;
 use crate::policy::{Certificate, Secret, Wishes};
 use crate::refusal::Refusal;
-use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format, Held};
+use crate::shadow::{Argument, Asker, ColumnDescription, Description, Format};
 
 /// An answered query: only released and public values.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::Fixed;
 use crate::policy::{Column, FROM_1970_US, Policy, Protection, Scalar, Table, ViewKind, WISHES, Wishes};
-use crate::rewrite::{Plan, sql};
+use crate::rewrite::Plan;
+use crate::rewrite::emit::sql;
 use crate::shadow::Asker;
 
 /// Most debits that `pgveil.history` shows.

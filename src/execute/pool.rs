@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Statement;
 
-use crate::catalog::{self, Content, PRINTED};
-use crate::postgres::{self, Connected, Shares};
+use crate::catalog;
+use crate::catalog::{Content, PRINTED};
+use crate::postgres;
+use crate::postgres::{Connected, Shares};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 

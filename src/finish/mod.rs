@@ -12,12 +12,12 @@ pub use uncertainty::{Spread, quantile_95, spread};
 
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
+use crate::ir::{Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias};
 use crate::policy::ViewKind;
 use crate::postgres::array_text;
 use crate::refusal::{Refusal, sqlstate};
 use crate::release::{Released, ReleasedTable};
-use crate::resolve::{Middle, MiddleRows, SET_COLUMN, aggregate_column, key_column, release_alias, view_alias};
-use crate::rewrite::sql;
+use crate::rewrite::emit::sql;
 use crate::rewrite::{Measure, PartPlan, Plan, ReleasePlan, Subject, key_text};
 
 /// The outer query with every release as a table of constants. With `released` empty tables, it serves to check column types before anything is charged.

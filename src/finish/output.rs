@@ -6,9 +6,10 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
+use crate::ir::{Moment, Quantifier, Spread};
 use crate::release::Drawn;
-use crate::resolve::{Moment, Quantifier, Spread};
-use crate::rewrite::{Centred, Degree, Output, ReleasePlan, measure_deviation, sql};
+use crate::rewrite::emit::sql;
+use crate::rewrite::{Centred, Degree, Output, ReleasePlan, measure_deviation};
 
 /// Standard deviations of its noise that a count may show though nothing is there.
 const DOUBT: f64 = 2.0;

@@ -4,9 +4,10 @@ use super::estimate::Estimate;
 use crate::analyze::interval::Interval;
 use crate::analyze::{Dispersion, Joint};
 use crate::catalog::Type;
+use crate::ir::{Formula, Statistic};
+use crate::ir::{Moment, Quantifier, Spread as Kind};
 use crate::mechanism::{Mechanism, Noise, normal};
 use crate::release::{Drawn, ReleasedTable};
-use crate::resolve::{Formula, Moment, Quantifier, Spread as Kind, Statistic};
 use crate::rewrite::{Centred, Degree, Measure, Output, PartKind, PartPlan, ReleasePlan, Side, Subject, Target, measure_noise, product_step};
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
@@ -350,10 +351,11 @@ fn middle(range: Interval) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::estimate::Estimate;
     use super::quantile_95;
-    use super::{Estimate, truth};
+    use super::truth;
+    use crate::ir::Quantifier;
     use crate::mechanism::Mechanism;
-    use crate::resolve::Quantifier;
 
     #[test]
     fn the_laplace_quantile_leaves_a_twentieth_outside() {

@@ -1,8 +1,8 @@
 //! Released answers, kept beside the debits that paid for them: the same question again costs nothing, and shows the same values. And who is making one now.
 
-use super::books::{Books, first};
 use super::charge::Fingerprint;
 use super::error::{DebitError, Error};
+use super::rules::{Books, first};
 use super::store::{Row, Value, blob, loss as columns};
 use crate::mechanism::Loss;
 

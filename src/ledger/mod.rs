@@ -13,27 +13,27 @@
 //! What the ledger cannot defend against is whoever may replace it: a restored older copy is a whole ledger in which less was spent.
 
 mod answers;
-mod audit;
 mod balance;
-mod books;
 mod charge;
 mod clock;
-mod decisions;
 mod error;
+mod grants;
 mod refuse;
+mod rules;
 mod server;
 mod sqlite;
+mod statement_log;
 mod store;
 mod verify;
 mod worker;
 
 pub use answers::{AnswerId, Buyer, Found, Purchase, Question, Stored};
-pub use audit::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint};
 pub use clock::Clock;
-pub use decisions::{Act, Decided, Decision};
 pub use error::{DebitError, Error};
+pub use grants::{Act, Decided, Decision};
+pub use statement_log::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 pub use store::{Access, Row, Store, Value};
 
 use std::collections::HashSet;
@@ -42,8 +42,8 @@ use std::time::Duration;
 
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
-use audit::Audit;
-use books::Books;
+use rules::Books;
+use statement_log::Audit;
 use worker::Worker;
 
 /// How often the claims of a question that runs are renewed.

@@ -2,8 +2,8 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::books::Books;
 use super::error::Error;
+use super::rules::Books;
 use super::store::Access;
 
 /// Most jobs in one transaction; bounds how long the first waits for the last.

@@ -164,5 +164,4 @@ impl Cap {
 }
 
 #[cfg(test)]
-#[path = "account_tests.rs"]
 mod tests;

@@ -184,5 +184,4 @@ pub fn loss_threshold(delta: Fixed) -> Loss {
 }
 
 #[cfg(test)]
-#[path = "calibration_tests.rs"]
 mod tests;

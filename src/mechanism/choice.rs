@@ -76,5 +76,4 @@ fn product(a: Fixed, b: Fixed) -> BigUint {
 }
 
 #[cfg(test)]
-#[path = "choice_tests.rs"]
 mod tests;

@@ -211,5 +211,4 @@ fn delta_lower(delta: Fixed) -> f64 {
 }
 
 #[cfg(test)]
-#[path = "conversion_tests.rs"]
 mod tests;

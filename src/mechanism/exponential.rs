@@ -224,5 +224,4 @@ fn series(x: &BigUint, working: u32, above: bool) -> BigUint {
 }
 
 #[cfg(test)]
-#[path = "exponential_tests.rs"]
 mod tests;

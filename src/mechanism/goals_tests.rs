@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use super::*;
+use crate::mechanism::*;
 
 fn down(value: f64) -> Fixed {
     Fixed::round_down(value)

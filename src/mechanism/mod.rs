@@ -11,11 +11,15 @@ mod choice;
 mod conversion;
 mod events;
 mod exponential;
+#[cfg(test)]
+mod goals_tests;
 mod loss;
 mod noise;
 pub mod normal;
 mod random;
 pub mod samplers;
+#[cfg(test)]
+pub(crate) mod testing;
 mod threshold;
 
 pub use account::{Accounting, Cap, CapError};
@@ -29,8 +33,3 @@ pub use noise::{Noise, Sampler};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
 pub use threshold::{Height, Presence, ThresholdError, threshold};
-
-#[cfg(test)]
-mod goals_tests;
-#[cfg(test)]
-pub(crate) mod testing;

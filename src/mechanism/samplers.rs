@@ -285,5 +285,4 @@ fn signed(negative: bool, size: u128) -> Result<i128, SampleError> {
 }
 
 #[cfg(test)]
-#[path = "samplers_tests.rs"]
 mod tests;

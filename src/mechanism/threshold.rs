@@ -144,5 +144,4 @@ fn hidden(noise: Noise, delta: Fixed, groups: u32) -> Result<i128, ThresholdErro
 }
 
 #[cfg(test)]
-#[path = "threshold_tests.rs"]
 mod tests;

@@ -43,7 +43,7 @@ impl Query {
         let name = name.to_string().to_ascii_lowercase();
         let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
         let (act, shared, scope) = kind(name)?;
-        if *expr != super::configure::call(&function.name, list) {
+        if *expr != super::set_config::call(&function.name, list) {
             return None;
         }
         let key: Vec<Number> = list.args.iter().map(number).collect::<Option<_>>()?;
@@ -104,7 +104,7 @@ fn number_of(expr: &ast::Expr) -> Option<Number> {
                     span: _
                 })))]
             );
-            (is_hash && is_text && *expr == super::configure::call(name, list)).then(|| Number::Hash(list.to_string()))
+            (is_hash && is_text && *expr == super::set_config::call(name, list)).then(|| Number::Hash(list.to_string()))
         }
         _ => None,
     }
@@ -112,8 +112,8 @@ fn number_of(expr: &ast::Expr) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Scope, Statement, parse};
     use super::{Act, Advisory, Number};
-    use crate::parse::{Scope, Statement, parse};
 
     #[test]
     fn a_call_alone_is_a_lock() {

@@ -64,7 +64,7 @@ fn is_clock(function: &ast::Function) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Statement, parse};
+    use super::super::{Statement, parse};
 
     #[test]
     fn the_age_between_two_dates_reads_no_clock() {

@@ -4,8 +4,8 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use super::chain::keyword;
-use super::phrases::ends_a_value;
+use super::desugar::ends_a_value;
+use super::limits::depth::keyword;
 
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let words: Vec<usize> = (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
@@ -96,7 +96,7 @@ fn is_of_type(word: Keyword) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Statement, parse};
+    use super::super::{Statement, parse};
 
     #[test]
     fn casts_are_compared_by_a_collation() {

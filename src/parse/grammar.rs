@@ -9,8 +9,8 @@ mod words;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use self::scan::{END, Lexeme, scan};
 use crate::refusal::{Refusal, sqlstate};
+use scan::{END, Lexeme, scan};
 
 /// Longest statement that is looked at, in words: some hundred items are held for each.
 const WORDS_MAX: usize = 2_000;

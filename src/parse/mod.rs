@@ -3,23 +3,21 @@
 mod advisory;
 mod balance;
 mod bind;
-mod chain;
 mod clock;
 mod collation;
-mod configure;
-mod copies;
+mod desugar;
 mod grammar;
-mod height;
-mod lexing;
-mod local;
-mod matching;
-mod phrases;
-mod place;
+pub(crate) mod limits;
+mod normalize;
+mod operator_precedence;
+mod position;
 mod preview;
+mod qualified_names;
 mod session;
+mod set_config;
 mod sets;
-mod spelling;
 mod table;
+mod tokens;
 mod values;
 
 use sqlparser::ast;
@@ -27,17 +25,17 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use self::grammar::Goal;
-use self::place::Marks;
 use crate::refusal::{Refusal, sqlstate};
 pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
-pub use chain::{STACK_BYTES, with_room};
-pub use configure::{Configure, Given};
-pub use copies::is_constant;
-pub use lexing::SIGNS;
+use grammar::Goal;
+pub use limits::copies::is_constant;
+pub use limits::depth::{STACK_BYTES, with_room};
+use position::Marks;
 pub use session::{Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope, Session, Style};
+pub use set_config::{Configure, Given};
+pub use tokens::SIGNS;
 pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.
@@ -94,12 +92,12 @@ impl Query {
     /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some quoted text as it was written, quotes and all: what does not
     /// survive the round trip could mean something else to PostgreSQL than it means to us.
     pub(crate) fn new(mut query: Box<ast::Query>) -> Result<Self, Refusal> {
-        let _ = ast::VisitMut::visit(&mut *query, &mut spelling::Spelling);
+        let _ = ast::VisitMut::visit(&mut *query, &mut normalize::Spelling);
         balance(&mut query);
         let mut parser = read_again(&query.to_string()).ok_or_else(not_reproducible)?;
         let mut again = parser.parse_query().map_err(|_| not_reproducible())?;
         balance(&mut again);
-        let _ = ast::VisitMut::visit(&mut *again, &mut matching::Shown);
+        let _ = ast::VisitMut::visit(&mut *again, &mut operator_precedence::Shown);
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
         }
@@ -137,8 +135,8 @@ impl Query {
 /// The parser over a text that we print, where its words are PostgreSQL's.
 fn read_again(sql: &str) -> Option<Parser<'static>> {
     let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().ok()?;
-    place::number(&mut tokens, sql);
-    let tokens = matching::hide(lexing::read(tokens, sql).ok()?);
+    position::number(&mut tokens, sql);
+    let tokens = operator_precedence::hide(tokens::read(tokens, sql).ok()?);
     Some(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens))
 }
 
@@ -167,22 +165,22 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     if sql.contains('\0') || sql.contains('\u{FFFD}') {
         return Err(Refusal::new("22021", "invalid byte sequence for encoding \"UTF8\""));
     }
-    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| lexing::unread(&e, sql))?;
-    place::number(&mut tokens, sql);
-    let tokens = lexing::read(tokens, sql).map_err(|refusal| lexing::no_word(refusal, sql))?;
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| tokens::unread(&e, sql))?;
+    position::number(&mut tokens, sql);
+    let tokens = tokens::read(tokens, sql).map_err(|refusal| tokens::no_word(refusal, sql))?;
     let words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count();
     if words > TOKENS_MAX {
         return Err(
             Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "statement is too long").detail(format!("At most {TOKENS_MAX} words and signs are read."))
         );
     }
-    chain::check(&tokens)?;
+    limits::depth::check(&tokens)?;
     let pieces = session::pieces(tokens);
     if pieces.len() > STATEMENTS_MAX {
         let limit = format!("At most {STATEMENTS_MAX} statements of one text are read.");
         return Err(Refusal::new(sqlstate::STATEMENT_TOO_COMPLEX, "too many statements in one text").detail(limit));
     }
-    height::with_room_for(words, || pieces.into_iter().map(|piece| statement(piece, sql)).collect())
+    limits::height::with_room_for(words, || pieces.into_iter().map(|piece| statement(piece, sql)).collect())
 }
 
 /// One statement, from its tokens alone: a string or a comment cannot hide a second one.
@@ -202,8 +200,8 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     };
     let mut query = tree(tokens).map_err(refused)?;
     balance(&mut query);
-    height::check(&*query)?;
-    copies::check(&query)?;
+    limits::height::check(&*query)?;
+    limits::copies::check(&query)?;
     Ok(Query(Query::new(query)?.0, marks))
 }
 
@@ -259,10 +257,10 @@ fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
 
 /// The parser over a client's words, with those that it does not read written out.
 fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
-    let written = sets::write_out(collation::write_out(phrases::write_out(tokens)?));
+    let written = sets::write_out(collation::write_out(desugar::write_out(tokens)?));
     // Once more: what is written out may be higher than the word for it.
-    chain::check(&written)?;
-    Ok(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(matching::hide(written)))
+    limits::depth::check(&written)?;
+    Ok(Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(operator_precedence::hide(written)))
 }
 
 /// Where a window frame leaves rows out, in words that sqlparser does not read.

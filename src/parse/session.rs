@@ -7,18 +7,16 @@ mod cursor;
 mod explain;
 mod prepared;
 mod refused;
-#[cfg(test)]
-mod tests;
 mod words;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-pub use self::copy::{Copy, CopyFormat, Force, Style};
-pub use self::cursor::{Count, Declare, Direction, Fetch};
-pub use self::prepared::{Execute, Prepare};
-use self::words::Words;
 use super::{Query, Statement};
 use crate::refusal::{Refusal, sqlstate};
+pub use copy::{Copy, CopyFormat, Force, Style};
+pub use cursor::{Count, Declare, Direction, Fetch};
+pub use prepared::{Execute, Prepare};
+use words::Words;
 
 /// A statement that is answered at the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -381,3 +379,6 @@ fn discard(words: &mut Words<'_>) -> Result<Session, Refusal> {
         None => Err(words.unexpected()),
     }
 }
+
+#[cfg(test)]
+mod tests;

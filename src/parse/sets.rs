@@ -3,7 +3,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::chain::keyword;
+use super::limits::depth::keyword;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
@@ -51,7 +51,7 @@ fn sets_before(written: &[TokenWithSpan]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Statement, parse};
+    use super::super::{Statement, parse};
 
     #[test]
     fn sets_within_sets_are_sets() {

@@ -3,7 +3,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::chain::keyword;
+use super::limits::depth::keyword;
 
 /// TABLE is a reserved word: in a query it is this command, stands after INTO, or is a label.
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -35,7 +35,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Statement, parse};
+    use super::super::{Statement, parse};
 
     #[test]
     fn a_label_is_no_command() {

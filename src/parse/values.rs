@@ -6,7 +6,8 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use super::{Query, copies, height, parameter_type};
+use super::limits::{copies, height};
+use super::{Query, parameter_type};
 use crate::refusal::{Refusal, sqlstate};
 
 #[derive(Debug, Clone, PartialEq)]

@@ -12,7 +12,8 @@ pub use domains::DomainReader;
 use super::error::{At, Findings, PolicyError};
 use super::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
 use super::{Policy, Protection, Table, version};
-use crate::catalog::{self, Catalog};
+use crate::catalog;
+use crate::catalog::Catalog;
 use domains::Domains;
 
 /// A policy that holds, and what its owner should still look at.

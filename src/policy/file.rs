@@ -9,8 +9,10 @@ pub use tables::{ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, TableEntr
 use std::time::Duration;
 
 use super::error::{At, Findings, Place, PolicyError};
-use super::tree::{self, Node};
-use super::walk::{self, Environment, Fields};
+use super::yaml::read;
+use super::yaml::read::{Environment, Fields};
+use super::yaml::tree;
+use super::yaml::tree::Node;
 use super::{Ceilings, Limits, Previews, Privacy, Role, Secret};
 use privacy::Owner;
 use roles::Allowed;
@@ -60,7 +62,7 @@ impl File {
 fn read(name: &str, root: &Node, environment: Environment<'_>, findings: &mut Findings) -> Option<File> {
     let mut fields = Fields::open(root, "the policy", findings)?;
     if let Some(node) = fields.required("version", "version: 1", findings) {
-        walk::count::<u32>(node, "version", 1..=1, findings);
+        read::count::<u32>(node, "version", 1..=1, findings);
     }
     let database = fields.optional("database");
     let database_url = database.and_then(|node| url(node, "database", &["postgres://", "postgresql://"], environment, findings));
@@ -118,7 +120,7 @@ fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]
 
 /// `previews: refused` or `previews: empty`.
 fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
-    match walk::scalar(node, "previews", "refused or empty", findings)?.0 {
+    match read::scalar(node, "previews", "refused or empty", findings)?.0 {
         "refused" => Some(Previews::Refused),
         "empty" => Some(Previews::Empty),
         other => {
@@ -144,7 +146,7 @@ fn url(node: &Node, what: &str, schemes: &[&str], environment: Environment<'_>, 
     }
     let node = fields.required("url", &format!("url: {}…", schemes.first().copied().unwrap_or_default()), findings);
     fields.done(findings);
-    let url = walk::text(node?, &format!("{what}.url"), environment, findings)?;
+    let url = read::text(node?, &format!("{what}.url"), environment, findings)?;
     if !schemes.iter().any(|s| url.value.len() > s.len() && url.value.starts_with(s)) {
         findings.error(url.place, format!("{what}.url must start with {}", schemes.join(" or ")));
         return None;
@@ -181,11 +183,11 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
         ("connections_per_address", "limits.connections_per_address", &mut limits.connections_per_address, 1..=u64::from(CONNECTIONS_MAX)),
     ];
     for (key, what, limit, range) in small {
-        if let Some(value) = fields.optional(key).and_then(|node| walk::count(node, what, range, findings)) {
+        if let Some(value) = fields.optional(key).and_then(|node| read::count(node, what, range, findings)) {
             *limit = value;
         }
     }
-    if let Some(rows) = fields.optional("mirror_rows").and_then(|node| walk::count(node, "limits.mirror_rows", 0..=1_000_000_000, findings)) {
+    if let Some(rows) = fields.optional("mirror_rows").and_then(|node| read::count(node, "limits.mirror_rows", 0..=1_000_000_000, findings)) {
         limits.mirror_rows = rows;
     }
     if let Some(time) = fields.optional("statement_timeout").and_then(|node| duration(node, "limits.statement_timeout", findings)) {
@@ -198,7 +200,7 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
 /// `500ms`, `60s`, `5min` or `1h`; at most a day.
 fn duration(node: &Node, what: &str, findings: &mut Findings) -> Option<Duration> {
     const WANTED: &str = "a time such as 500ms, 60s, 5min or 1h, above zero and at most a day";
-    let (text, _) = walk::scalar(node, what, WANTED, findings)?;
+    let (text, _) = read::scalar(node, what, WANTED, findings)?;
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let factor = match unit {

@@ -1,30 +1,29 @@
 //! Turns the YAML of the data owner into checked units, bounds, domains and budgets.
 
+mod auto_bounds;
 mod calendar;
 mod check;
 mod error;
 mod file;
-mod path;
 mod scalar;
-mod search;
+mod search_path;
 mod secret;
-mod tree;
+mod session_settings;
 mod version;
 mod views;
-mod walk;
-mod wishes;
+pub(crate) mod yaml;
 
+pub use auto_bounds::{Finding, ROWS_MAX, Search, Sought};
 pub use calendar::FROM_1970_US;
 pub use check::{Checked, DomainReader, check};
 pub use error::{At, Place, PolicyError};
 pub use file::{ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule};
-pub use path::{path_names, path_of, schemas};
 pub use scalar::numeric_holds;
-pub use search::{Finding, ROWS_MAX, Search, Sought};
+pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
+pub use session_settings::{Ceilings, KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
-pub use wishes::{Ceilings, KeyChoice, Notices, Reuse, TargetError, TargetErrors, WISHES, Wish, Wishes, unknown as unknown_wish};
 
 use crate::catalog::{Collation, Content, ForeignKey, Type, UniqueKey, UserType};
 use crate::mechanism::{Cap, CapError, Fixed};

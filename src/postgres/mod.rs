@@ -12,10 +12,10 @@ mod database;
 mod directory;
 #[cfg(feature = "embedded")]
 mod embedded;
+mod fair_pool;
 mod locale;
 mod native;
 mod quote;
-mod shares;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use std::time::Duration;
 pub use array::array_text;
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
+pub use fair_pool::Shares;
 pub use locale::Locale;
 pub use quote::{identifier, list, literal, qualified};
-pub use shares::Shares;
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says `embedded`.
 pub const BINARIES_VARIABLE: &str = "PGVEIL_PG_BIN";

@@ -1,10 +1,10 @@
 //! Stage 6: Sealed rows + Charge → [`Released`]: noise on every coordinate of every group, then thresholds. The only opener of sealed rows.
 
-mod coarser;
+mod choices;
 mod decode;
-mod drawn;
-mod halving;
-mod parts;
+mod noise_record;
+mod quantiles;
+mod rollup;
 
 use std::collections::HashMap;
 
@@ -19,12 +19,12 @@ use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::policy::Scalar;
 use crate::rewrite::{Part, Plan, ReleasePlan, key_text, made_of};
 
-pub use coarser::{Coarser, coarser};
-pub use drawn::Drawn;
-pub use halving::Values;
+pub use noise_record::Drawn;
+pub use quantiles::Values;
+pub use rollup::{Coarser, coarser};
 
-use coarser::Grain;
 use decode::Rational;
+use rollup::Grain;
 
 /// Released values: what middle queries and the outer query may read. Filled here alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -179,7 +179,7 @@ fn noised(release: &ReleasePlan, rows: &[Rows], sampler: &mut dyn Sampler) -> Re
         (None, _) | (Some(_), None) => (&[][..], rows),
     };
     let key_count = release.key_columns();
-    let parts: Vec<parts::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| parts::Groups::new(part, rows, key_count)).collect();
+    let parts: Vec<choices::Groups<'_>> = release.parts().iter().zip(rows).map(|(part, rows)| choices::Groups::new(part, rows, key_count)).collect();
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
     let mut table = ReleasedTable { drawn: Drawn::of(release), ..ReleasedTable::default() };

@@ -1,22 +1,28 @@
 //! The cut: a SELECT that aggregates private rows becomes a release below and a SELECT over released rows above.
 
+pub(in crate::resolve) mod count_groups;
+pub(in crate::resolve) mod decorrelate;
+pub(in crate::resolve) mod grouping;
+pub(in crate::resolve) mod middle_query;
+
 use sqlparser::ast;
 
 use super::Resolver;
-use super::aggregate::{aggregate, aggregate_name, contains_aggregate};
+use super::expression::aggregate_call::{aggregate, aggregate_name, contains_aggregate};
 use super::expression::bare_name;
-use super::grouping::{Sets, grouping, numbered, repeated, sets};
-use super::middle::Subqueries;
-use super::naming::column_name;
-use super::open::{check_select, empty_select, is_ordinal, map_order, plain_table};
-use super::operation::Aggregate;
-use super::outer::{Above, quoted};
-use super::query::{Environment, ROWS, item_expr};
-use super::scope::{Scope, name_of, names_of, place_of};
-use super::subquery::{Given, Place};
-use super::tree::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
-use super::uncertainty::{self, Uncertainty};
+use super::names::output_name::column_name;
+use super::names::scope::{Scope, name_of, names_of, place_of};
+use super::outer::expression::{Above, quoted};
+use super::outer::query::{Environment, ROWS, item_expr};
+use super::outer::select::{check_select, empty_select, is_ordinal, map_order, plain_table};
+use super::outer::uncertainty;
+use super::private::subquery::{Given, Place};
+use crate::ir::Uncertainty;
+use crate::ir::aggregate::Aggregate;
+use crate::ir::relation::{Key, Release, SET_COLUMN, aggregate_column, key_column, release_alias};
 use crate::refusal::{Refusal, TextPosition, sqlstate};
+use grouping::{Sets, grouping, numbered, repeated, sets};
+use middle_query::Subqueries;
 
 /// Most keys and aggregates of one release.
 const COLUMNS_MAX: usize = 100;

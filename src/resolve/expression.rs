@@ -1,12 +1,14 @@
 //! Row-level expressions: AST → typed [`Expr`]. Whatever is not listed here is refused by name.
 
+pub(in crate::resolve) mod aggregate_call;
 mod blanks;
 mod call;
-mod forms;
-mod inside;
+mod desugar;
+mod json_array;
 mod pattern;
-mod spelled;
+mod predicates;
 mod types;
+pub(in crate::resolve) mod window_spec;
 mod zone;
 
 pub use call::plain_arguments;
@@ -15,13 +17,13 @@ pub use types::{construct, type_of};
 
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 
-use super::catalogue::Function;
-use super::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_under};
-use super::middle::constant_number;
-use super::scope::{Scope, name_of, place_of};
-use super::session::Session;
-use super::tree::{ColumnInfo, ConstantId, Expr, Node};
+use super::cut::middle_query::constant_number;
+use super::names::scope::{Scope, name_of, place_of};
+use super::session_functions::Session;
 use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::literal::{coerce, common_type, is_unknown, number, type_name, unknown, unknown_under};
+use crate::ir::relation::{ColumnInfo, ConstantId, Expr, Node};
 use crate::refusal::{Refusal, sqlstate};
 use types::literal;
 

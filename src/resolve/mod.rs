@@ -1,58 +1,29 @@
 //! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the analyst's outer query above it. Hidden tables and columns do not exist.
 
-mod aggregate;
-mod apart;
-mod asunder;
-mod call;
-pub mod catalogs;
-pub mod catalogue;
-mod correlated;
-mod counted;
+pub(crate) mod classify;
 mod cut;
-mod dotted;
-mod equality;
-pub mod evaluate;
 mod expression;
-mod frame;
-mod from;
-mod grouping;
-mod harmless;
-mod limits;
-pub mod literal;
-mod membership;
-mod middle;
-mod naming;
-mod open;
-mod operation;
-mod outer;
-mod probe;
-mod query;
-mod ranked;
+mod idle_limits;
+pub(crate) mod names;
+pub(crate) mod outer;
+pub(crate) mod private;
 mod recursion;
-mod scope;
-mod session;
-mod shape;
-mod step;
-mod subquery;
-mod tree;
-mod uncertainty;
-mod union;
-mod window;
+pub(crate) mod session_functions;
 
-pub use dotted::check_dotted;
-pub use equality::equality;
 pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
-pub use open::{empty_select, plain_table};
-pub use operation::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
-pub use query::is_preview;
-pub use ranked::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};
-pub use session::Session;
-pub use subquery::unnested;
-pub use tree::{
-    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
-    TableId, aggregate_column, key_column, release_alias, view_alias,
-};
-pub use uncertainty::{Formula, Statistic, Uncertainty};
+pub use names::attribute_call::check_dotted;
+pub use outer::select::{empty_select, plain_table};
+
+pub use outer::query::is_preview;
+
+use crate::ir::ColumnId;
+use crate::ir::ColumnInfo;
+use crate::ir::Middle;
+use crate::ir::Query;
+use crate::ir::Release;
+use crate::ir::TableId;
+pub use private::subquery::unnested;
+pub use session_functions::Session;
 
 use crate::catalog::Type;
 use crate::parse;
@@ -69,8 +40,8 @@ pub const TEXT_MAX: u32 = 4096;
 /// # Errors
 /// 42P01, 42703, 42702, 42803 as PostgreSQL; 42501 where rows of a private table would be shown; 0A000 for constructs without a known sound answer.
 pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String], constants: &Constants) -> Result<Query, Refusal> {
-    let statement = limits::without_idle(&statement.0);
-    let empty = probe::has_limit_zero(&statement);
+    let statement = idle_limits::without_idle(&statement.0);
+    let empty = classify::empty_query::has_limit_zero(&statement);
     let mut resolver = Resolver {
         policy,
         search_path,
@@ -87,7 +58,7 @@ pub fn resolve(statement: &parse::Query, policy: &Policy, search_path: &[String]
         empty,
         subqueries: 0,
     };
-    let outer = resolver.open_query(&statement, &query::Environment::default())?;
+    let outer = resolver.open_query(&statement, &outer::query::Environment::default())?;
     let Resolver { columns, releases, middles, bound, public_tables, views, .. } = resolver;
     if !middles.is_empty() && !views.is_empty() {
         return Err(
@@ -127,7 +98,7 @@ impl Resolver<'_> {
         ColumnId((self.columns.len() - 1) as u32)
     }
 
-    fn expressions<'s>(&'s self, scope: &'s scope::Scope) -> expression::Expressions<'s> {
+    fn expressions<'s>(&'s self, scope: &'s names::scope::Scope) -> expression::Expressions<'s> {
         expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], outer: &[], bound: &self.bound }
     }
 }

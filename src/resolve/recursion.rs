@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::scope::{name_of, names_of};
+use super::names::scope::{name_of, names_of};
 use crate::refusal::Refusal;
 
 /// Whether FROM, anywhere in the query, has a bare name of one of these.

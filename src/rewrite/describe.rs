@@ -8,13 +8,13 @@ use num_bigint::BigUint;
 pub use facts::{Facts, Summed, facts};
 pub use part::part_noise;
 
-use super::deviation::product_step;
-use super::partials::{Mask, PRESENCE, Partial};
+use super::vector::coordinates::{Mask, PRESENCE, Partial};
+use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule};
+use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation};
 use crate::mechanism::{Calibrated, Mechanism};
 use crate::policy::Policy;
-use crate::resolve::{ColumnId, End, Expr, JoinKind, Node, Relation};
 
 /// Everything a reader needs to judge the release's privacy, in order.
 pub fn describe(release: &AnalyzedRelease, analyzed: &Analyzed, policy: &Policy, plan: &ReleasePlan) -> Vec<String> {

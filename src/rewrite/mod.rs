@@ -1,41 +1,13 @@
 //! Stage 4: Analyzed → [`Plan`]: the SQL of each release, how each column may leave, and the price.
 
-mod aim;
-mod calendar;
-mod cast;
-mod clip;
-mod constants;
-mod curve;
+mod choice;
 mod describe;
-mod deviation;
-mod expression;
-mod family;
-mod grammar;
-mod grid;
-mod ground;
-mod guard;
-mod inside;
-mod lattice;
-mod levels;
-mod made;
-mod norm;
-mod operator;
-mod pairs;
-mod part;
-mod partials;
-mod parts;
+pub mod emit;
+pub(crate) mod limits;
+mod per_unit;
+pub(crate) mod plan;
 mod price;
-mod reading;
-mod relation;
-mod rolled;
-mod size;
-pub mod sql;
-mod statement;
-mod step;
-mod text;
-mod turned;
-mod whole;
-mod work;
+pub(crate) mod vector;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -45,26 +17,27 @@ use num_bigint::BigUint;
 use sha2::{Digest, Sha256};
 use sqlparser::ast;
 
+pub use choice::candidates::Candidates;
+pub use choice::{Degree, Halving, PartKind, PartPlan, Question, Side, Subject, Target, ratio_of};
 pub use describe::{CAUTION, Facts, Summed, part_noise};
-pub use deviation::{measure_deviation, measure_noise, measure_terms, product_step};
-pub use family::{Family, Grouping, Total};
-pub use grid::Candidates;
-pub use ground::key_text;
-pub use lattice::{Lattice, Step};
-pub use part::Part;
-pub use partials::{Centred, Count, Measure, Output, Partial};
-pub use parts::{Degree, Halving, PartKind, PartPlan, Question, Side, Subject, Target, ratio_of};
+pub use emit::statement::Statement;
+use limits::row_cost::Work;
+pub use plan::rollup::{Family, Grouping, Total};
+pub use plan::unpaid::Part;
 pub use price::{Price, Terms};
-pub use statement::Statement;
-pub use turned::made_of;
-use work::Work;
+pub use vector::base_rows::key_text;
+pub use vector::coordinates::{Centred, Count, Measure, Output, Partial};
+pub use vector::fixed_point::{Lattice, Step};
+pub use vector::rotation::made_of;
+pub use vector::standard_deviation::{measure_deviation, measure_noise, measure_terms, product_step};
 
 use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, Lineage, Tuples};
 use crate::catalog::{Collation, Type};
+use crate::ir::Uncertainty;
+use crate::ir::{ColumnId, ConstantId, Expr, Middle, Relation, TableId};
 use crate::mechanism::Loss;
 use crate::policy::{Policy, ViewKind};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::{ColumnId, ConstantId, Expr, Middle, Relation, TableId, Uncertainty};
 
 /// What will be asked, how it is made private, and what it costs. Built here alone; running it needs a charge that covers it.
 #[derive(Debug, Clone, PartialEq)]
@@ -299,7 +272,7 @@ const BYTE_STEPS: u64 = 2;
 const PRINTED_BYTES_MAX: usize = 16 << 20;
 
 fn fits(printed: usize) -> Result<(), Refusal> {
-    if printed > PRINTED_BYTES_MAX { Err(expression::too_complex()) } else { Ok(()) }
+    if printed > PRINTED_BYTES_MAX { Err(emit::expression::too_complex()) } else { Ok(()) }
 }
 
 /// Plans every release and prices them together.
@@ -308,11 +281,11 @@ fn fits(printed: usize) -> Result<(), Refusal> {
 /// 0A000 for what cannot be made total or bounded, 22023 where no noise of supported size fits, 54000 where the answer would be too large, 54001 where the
 /// statements would grow too large or one row could keep them too long.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
-    let asked = whole::asked(analyzed, policy, terms)?;
-    let mechanism = whole::mechanism(&asked, policy, terms)?;
+    let asked = price::whole_statement::asked(analyzed, policy, terms)?;
+    let mechanism = price::whole_statement::mechanism(&asked, policy, terms)?;
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
-    let mut size = size::Size::default();
+    let mut size = limits::answer_size::Size::default();
     let mut printed = 0;
     for (asked, cut) in asked.iter().zip(analyzed.query().releases()) {
         let mut plan = rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism))?;
@@ -326,8 +299,8 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
             .ok_or_else(|| Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "the query costs more than can be counted"))?;
         releases.push(plan);
     }
-    whole::within_ceiling(&loss, policy, terms)?;
-    work::check(releases.iter().fold(Work::default(), |sum, release| sum + release.work), &policy.privacy.unit)?;
+    price::whole_statement::within_ceiling(&loss, policy, terms)?;
+    limits::row_cost::check(releases.iter().fold(Work::default(), |sum, release| sum + release.work), &policy.privacy.unit)?;
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
     let fingerprint = fingerprint(&outer, &releases, &middles, policy);
@@ -342,9 +315,14 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     })
 }
 
-fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Policy, portion: &price::Portion<'_>) -> Result<ReleasePlan, Refusal> {
+fn rewrite_release(
+    asked: &price::whole_statement::Asked<'_>,
+    analyzed: &Analyzed,
+    policy: &Policy,
+    portion: &price::Portion<'_>,
+) -> Result<ReleasePlan, Refusal> {
     let release = asked.release;
-    let partials::Partials { coordinates, measures, outputs, questions } = asked.layout.clone();
+    let vector::coordinates::Partials { coordinates, measures, outputs, questions } = asked.layout.clone();
     let relied_on = release.tables.iter().map(|id| &policy.tables[id.0]);
     let relied_on = relied_on.map(|t| (t.oid, t.schema.clone(), t.name.clone(), t.fingerprint.clone())).collect();
     let keys: Vec<(Type, KeyRule)> = release.keys.iter().map(|(e, rule)| (e.data_type.clone(), rule.clone())).collect();
@@ -372,14 +350,14 @@ fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Polic
         work: Work::default(),
         beside: Vec::new(),
     };
-    let mut emission = Emission { release, analyzed, policy, order: constants::Order::default(), bounded: RefCell::default() };
+    let mut emission = Emission { release, analyzed, policy, order: emit::constants::Order::default(), bounded: RefCell::default() };
     let mut plain = None;
     // Without coordinates nothing is asked of the data here: only keys, all of listed domains.
     if !plan.coordinates.is_empty() {
         let price::Vector { coordinates, price, plain: unturned } = price::vector(release, &asked.layout, &asked.stress, policy, portion)?;
         plain = Some((std::mem::replace(&mut plan.coordinates, coordinates), unturned));
         let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
-        plan.work += work::of(&statement, &emission.bounded.borrow());
+        plan.work += limits::row_cost::of(&statement, &emission.bounded.borrow());
         plan.statement = Some(emission.printed(&statement)?);
         plan.refined = !price.within_clip;
         plan.price = Some(price);
@@ -387,7 +365,7 @@ fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Polic
     for question in questions {
         let (kind, loss) = price::part(&question, release, portion)?;
         let statement = emission.part(&question)?;
-        plan.work += work::of(&statement, &emission.bounded.borrow());
+        plan.work += limits::row_cost::of(&statement, &emission.bounded.borrow());
         plan.parts.push(PartPlan { statement: emission.printed(&statement)?, question, kind, loss });
         fits(plan.printed())?;
     }
@@ -396,7 +374,7 @@ fn rewrite_release(asked: &whole::Asked<'_>, analyzed: &Analyzed, policy: &Polic
     }
     if !plan.statements().is_empty() {
         plan.question = question_of(&mut emission, &plan, plain.as_ref())?;
-        plan.family = plain.as_ref().map(|(coordinates, _)| family::family(&emission, &plan, coordinates, portion)).transpose()?.flatten();
+        plan.family = plain.as_ref().map(|(coordinates, _)| plan::rollup::family(&emission, &plan, coordinates, portion)).transpose()?.flatten();
     }
     let middle = |id: &ConstantId| analyzed.query().constant(*id).0;
     plan.beside = release.beside.iter().map(|beside| (beside.tables.clone(), beside.constants.iter().map(middle).collect())).collect();
@@ -412,17 +390,17 @@ struct Emission<'a> {
     release: &'a AnalyzedRelease,
     analyzed: &'a Analyzed,
     policy: &'a Policy,
-    order: constants::Order,
+    order: emit::constants::Order,
     /// Derived tables that hold at most so many rows of a unit.
     bounded: RefCell<HashMap<String, u64>>,
 }
 
 impl Emission<'_> {
-    fn flat(&self) -> Result<relation::Flat, Refusal> {
+    fn flat(&self) -> Result<emit::relation::Flat, Refusal> {
         let (policy, columns) = (self.policy, self.analyzed.columns());
         let (derived, spent, bounded) = Default::default();
         let effort = self.analyzed.effort();
-        let relations = relation::Relations { policy, columns, needed: needed(self.release), derived, spent, bounded, effort };
+        let relations = emit::relation::Relations { policy, columns, needed: needed(self.release), derived, spent, bounded, effort };
         let flat = relations.emit(&self.release.input)?;
         self.bounded.replace(relations.bounded.into_inner());
         Ok(flat)
@@ -437,12 +415,12 @@ impl Emission<'_> {
 
     fn printed(&self, statement: &ast::Query) -> Result<Statement, Refusal> {
         let printed = Statement::print(statement)?;
-        self.analyzed.effort().emit(printed.sql().len() as u64 * BYTE_STEPS).ok_or_else(expression::too_complex)?;
+        self.analyzed.effort().emit(printed.sql().len() as u64 * BYTE_STEPS).ok_or_else(emit::expression::too_complex)?;
         Ok(printed)
     }
 
     fn part(&mut self, question: &Question) -> Result<ast::Query, Refusal> {
-        let ground = ground::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
+        let ground = vector::base_rows::ground(self.release, self.policy, self.analyzed.columns(), self.flat()?)?;
         let mut statement = question.statement(self.release, ground)?;
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
@@ -452,7 +430,7 @@ impl Emission<'_> {
     /// Where texts have other collations than the database's, PostgreSQL derives each: it was proved that it can.
     fn keep_collations(&self, statement: &mut ast::Query) {
         if self.release.collations.is_some() {
-            let ControlFlow::Continue(()) = crate::parse::with_room(|| ast::VisitMut::visit(statement, &mut text::Derived));
+            let ControlFlow::Continue(()) = crate::parse::with_room(|| ast::VisitMut::visit(statement, &mut emit::text::Derived));
         }
     }
 }

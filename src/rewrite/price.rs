@@ -1,20 +1,23 @@
 //! What a release costs: the norm bound that the levels enforce, the mechanism, and the noise of each coordinate.
 
+pub(in crate::rewrite) mod target_error;
+pub(in crate::rewrite) mod whole_statement;
+
 use num_bigint::BigUint;
 
-use super::clip::roomy;
-use super::norm::{Norms, norms, weights};
-use super::partials::{Mask, PRESENCE, Partial, Partials};
-use super::parts::{Halving, PartKind, Question, ROW_WEIGHT, Subject};
-use super::turned::turned;
+use super::choice::{Halving, PartKind, Question, ROW_WEIGHT, Subject};
+use super::vector::clip::roomy;
+use super::vector::coordinates::{Mask, PRESENCE, Partial, Partials};
+use super::vector::rotation::turned;
+use super::vector::sensitivity::{Norms, norms, weights};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, axes};
+use crate::ir::Distinct;
 use crate::mechanism::{
     Accounting, Calibrated, Exponential, Fixed, Height, Loss, Mechanism, Mu, Presence, Standing, gaussian, laplace, loss_gaussian, loss_laplace,
     loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, Wishes};
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::Distinct;
 
 /// Probability mass of one release whose keys come from the data: small enough that the default share of delta holds 500 of them.
 const THRESHOLD_DELTA: f64 = 1e-11;

@@ -7,7 +7,7 @@ use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row};
 
-use super::exchange::{Argument, Format};
+use super::request::{Argument, Format};
 use super::typing::of_oid;
 use super::{ShadowError, VALUES_MAX};
 use crate::refusal::{Refusal, sqlstate};

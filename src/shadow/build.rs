@@ -6,9 +6,10 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
 
 use super::ddl::Shape;
-use super::{ShadowError, ShadowOptions, ShadowSource, ddl, lock};
+use super::{ShadowError, ShadowOptions, ShadowSource, ddl, role};
 use crate::policy::{Policy, VIEW_SCHEMA};
-use crate::postgres::{self, Locale, identifier, literal, qualified};
+use crate::postgres;
+use crate::postgres::{Locale, identifier, literal, qualified};
 
 /// Replicas that share a shadow build it one at a time.
 const BUILD_LOCK: i64 = 0x7067_7665_696c;
@@ -68,7 +69,7 @@ pub async fn build(admin: &Client, policy: &Policy, options: &ShadowOptions) -> 
     let is_superuser = is_superuser == "on";
     // A session can become one of several roles where a superuser opens it.
     let roles: Vec<&str> = policy.roles.iter().filter(|_| is_superuser).map(|role| role.name.as_str()).collect();
-    let locked = lock::lock(admin, &schemas, &roles, &options.source, options.statement_timeout).await?;
+    let locked = role::lock(admin, &schemas, &roles, &options.source, options.statement_timeout).await?;
     warnings.extend(locked.warnings);
     admin.execute("SELECT pg_catalog.pg_advisory_unlock($1)", &[&BUILD_LOCK]).await?;
     let sizes = admin.query("SELECT oid, typlen FROM pg_catalog.pg_type", &[]).await?;

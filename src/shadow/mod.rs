@@ -3,16 +3,15 @@
 
 mod arguments;
 mod build;
+mod copy_public;
 mod ddl;
-mod exchange;
-mod fault;
-mod lock;
-mod mirror;
+mod error;
 mod pool;
+mod request;
+mod role;
 mod rows;
+mod schema_copy;
 mod settings;
-mod stock;
-mod twin;
 mod typing;
 
 use std::collections::{HashMap, HashSet};
@@ -21,16 +20,17 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::policy::{Policy, Secret};
-use crate::postgres::{self, Engine, LocalPostgres, Locale, Shares, connect};
+use crate::postgres;
+use crate::postgres::{Engine, LocalPostgres, Locale, Shares, connect};
 use crate::refusal::Refusal;
 pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
-pub use exchange::{Argument, Asker, ColumnDescription, Description, Format};
+pub use request::{Argument, Asker, ColumnDescription, Description, Format};
 
-pub use mirror::{Copying, Heard, Mirrored};
+pub use copy_public::{Copying, Heard, Mirrored};
 pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
-pub use stock::{Held, Share, Stock};
-pub use twin::twin;
+
+pub use schema_copy::twin;
 
 /// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters and 1,664 columns.
 const VALUES_MAX: usize = 1_000;
@@ -129,7 +129,7 @@ impl Shadow {
         let login = if is_private_server {
             pool::Login::direct(&admin)
         } else {
-            pool::Login::switched(&admin, if local.is_none() && built.is_superuser { lock::OPTIONS } else { "" })
+            pool::Login::switched(&admin, if local.is_none() && built.is_superuser { role::OPTIONS } else { "" })
         };
         let size = if engine == Engine::Embedded { 1 } else { options.connections.max(1) };
         Ok(Self {
@@ -172,7 +172,7 @@ impl Shadow {
 
     /// The role of the asker's own name, where the shadow has it.
     fn own_role<'a>(&self, asker: &'a Asker) -> &'a str {
-        if self.roles.contains(&asker.role) { &asker.role } else { lock::ROLE }
+        if self.roles.contains(&asker.role) { &asker.role } else { role::ROLE }
     }
 
     /// Fills the public tables from the real database; a table of more rows than `limits.mirror_rows` stays empty and is reported.
@@ -185,7 +185,7 @@ impl Shadow {
         // An embedded engine serves one session: ours must be the only one.
         let exclusive = if self.engine == Engine::Embedded { Some(self.pool.exclusive().await?) } else { None };
         let mut admin = connect(&self.admin).await?;
-        let mirrored = mirror::mirror(source, &mut admin.client, &self.tables, &self.public_keys, self.mirror_rows_max, heard).await;
+        let mirrored = copy_public::mirror(source, &mut admin.client, &self.tables, &self.public_keys, self.mirror_rows_max, heard).await;
         admin.close().await;
         drop(exclusive);
         mirrored
@@ -193,7 +193,7 @@ impl Shadow {
 
     /// Parameter and column types of one statement, and PostgreSQL's own error where it has one.
     pub async fn describe(&self, asker: &Asker, sql: &str, parameter_oids: &[u32]) -> Result<Description, ShadowError> {
-        self.describe_by(lock::ROLE, asker, sql, parameter_oids).await
+        self.describe_by(role::ROLE, asker, sql, parameter_oids).await
     }
 
     /// The same for a statement about the catalogs, which sees the asker's own role.
@@ -233,14 +233,14 @@ impl Shadow {
         let _share = self.shares.take(&asker.role).await;
         let mut attempts = pool::Attempts::default();
         while reading != printing && arguments.iter().any(|a| a.format == Format::Text && a.value.is_some()) {
-            let lease = self.pool.lease(lock::ROLE, &reading).await?;
+            let lease = self.pool.lease(role::ROLE, &reading).await?;
             let outcome = arguments::to_binary(lease.client(), oids, &arguments).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 arguments = outcome?;
             }
         }
         loop {
-            let lease = self.pool.lease(lock::ROLE, &printing).await?;
+            let lease = self.pool.lease(role::ROLE, &printing).await?;
             let outcome = arguments::print(lease.client(), oids, &arguments).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
@@ -261,7 +261,7 @@ impl Shadow {
         }
         let mut attempts = pool::Attempts::default();
         loop {
-            let Ok(lease) = self.pool.lease(lock::ROLE, &settings::canonical(self.statement_timeout)).await else { return false };
+            let Ok(lease) = self.pool.lease(role::ROLE, &settings::canonical(self.statement_timeout)).await else { return false };
             let outcome = lease.client().simple_query("SELECT 1").await.map(drop).map_err(ShadowError::from);
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome.is_ok();
@@ -279,7 +279,7 @@ impl Shadow {
             let texts: Vec<Argument> = batch.iter().flatten().map(|value| Argument { format: Format::Text, value: value.clone() }).collect();
             let mut attempts = pool::Attempts::default();
             let values = loop {
-                let lease = self.pool.lease(lock::ROLE, &preamble).await?;
+                let lease = self.pool.lease(role::ROLE, &preamble).await?;
                 let outcome = arguments::to_binary(lease.client(), &types, &texts).await;
                 if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                     break outcome?;
@@ -292,7 +292,7 @@ impl Shadow {
 
     /// Runs one SELECT without parameters. `columns_expected` is what [`Self::describe`] said of it; `formats`: none (all text), one for all, or one a column.
     pub async fn run(&self, asker: &Asker, sql: &str, columns_expected: &Description, formats: &[Format]) -> Result<Weighed, ShadowError> {
-        self.run_by(lock::ROLE, asker, sql, columns_expected, formats).await
+        self.run_by(role::ROLE, asker, sql, columns_expected, formats).await
     }
 
     /// The same for a statement about the catalogs; `columns_expected` is what [`Self::describe_catalogs`] said of it.

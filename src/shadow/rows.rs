@@ -6,8 +6,8 @@ use tokio_postgres::{Client, SimpleQueryMessage, Statement};
 
 use super::ShadowError;
 use super::arguments::Raw;
-use super::exchange::{Description, Format};
-use super::stock::{Held, NO_ROOM, Share, weight};
+use super::request::{Description, Format};
+use crate::memory::{Held, NO_ROOM, Share, weight};
 use crate::refusal::{Refusal, sqlstate};
 
 /// Most rows of one answer.

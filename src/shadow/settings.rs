@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ShadowError;
-use super::exchange::Asker;
+use super::request::Asker;
 use crate::postgres::{identifier, literal};
 use crate::refusal::Refusal;
 

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{Kind, Type};
 
 use super::ShadowError;
-use super::exchange::{ColumnDescription, Description};
+use super::request::{ColumnDescription, Description};
 
 const ENTRIES_MAX: usize = 2048;
 /// What the entries may weigh together.

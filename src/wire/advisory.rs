@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::connection::Connection;
 use super::message::not_utf8;
+use super::outcome::PROTOCOL_VIOLATION;
 use super::portal::{Reply, text_column};
-use super::stop::PROTOCOL_VIOLATION;
 use crate::engine::{Argument, ColumnDescription, Format, Service};
 use crate::parse::{Act, Advisory, Number, Scope};
 use crate::refusal::Refusal;

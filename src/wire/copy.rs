@@ -3,8 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::connection::Connection;
+use super::outcome::Stop;
 use super::portal::{Reply, Row, counted};
-use super::stop::Stop;
 use crate::engine::{ColumnDescription, Format, Service};
 use crate::parse::{CopyFormat, Force, Style};
 use crate::refusal::{Refusal, sqlstate};

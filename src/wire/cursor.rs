@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::connection::Connection;
+use super::outcome::Stop;
 use super::portal::{Reply, Row, each};
-use super::stop::Stop;
 use crate::engine::{Argument, Asker, ColumnDescription, Format, Held, Service};
 use crate::parse::{Count, Declare, Direction, Fetch};
 use crate::refusal::{Refusal, sqlstate};

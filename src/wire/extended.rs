@@ -7,16 +7,17 @@ use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 
 use super::advisory::advising;
-use super::ask::explain_column;
 use super::connection::Connection;
 use super::cursor::cursor_exists;
 use super::message::{Bind, Target, not_utf8};
+use super::outcome::{PROTOCOL_VIOLATION, Stop};
 use super::portal::{Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column};
 use super::prepared::carried;
-use super::stop::{PROTOCOL_VIOLATION, Stop};
+use super::run::explain_column;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{self, Configure, Given, Query, Session, Statement};
+use crate::parse;
+use crate::parse::{Configure, Given, Query, Session, Statement};
 use crate::refusal::{Refusal, sqlstate};
 
 /// What one session may hold between messages.

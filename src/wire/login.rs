@@ -7,12 +7,12 @@ use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtoco
 
 use super::Server;
 use super::cancel::Key;
-use super::channel::Channel;
-use super::place::Place;
+use super::connection_limit::Place;
+use super::outcome::Stop;
 use super::scram;
 use super::settings::Settings;
 use super::startup::Startup;
-use super::stop::Stop;
+use super::stream::Channel;
 use crate::engine::Service;
 use crate::policy::{Certificate, WISHES};
 use crate::refusal::{Refusal, sqlstate};

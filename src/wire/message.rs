@@ -2,8 +2,8 @@
 
 use bytes::{Buf, Bytes};
 
-use super::channel::Frame;
-use super::stop::Stop;
+use super::outcome::Stop;
+use super::stream::Frame;
 use crate::refusal::Refusal;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,9 +160,9 @@ mod tests {
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
 
+    use super::super::outcome::Stop;
+    use super::super::stream::Frame;
     use super::{Frontend, decode};
-    use crate::wire::channel::Frame;
-    use crate::wire::stop::Stop;
 
     #[test]
     fn a_cut_bind_is_a_protocol_error_at_every_byte() {

@@ -5,27 +5,27 @@
 //! SQL's own ways to an answer.
 
 mod advisory;
-mod ask;
 mod cancel;
 mod certificate;
-mod channel;
 mod command;
 mod connection;
+mod connection_limit;
 mod copy;
 mod cursor;
 mod extended;
-mod lobby;
 mod login;
 mod message;
-mod place;
+mod outcome;
 mod portal;
 mod prepared;
+mod run;
 pub mod scram;
 mod settings;
 mod simple;
 mod startup;
-mod stop;
+mod stream;
 mod transaction;
+mod unauthenticated;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,11 +39,11 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use self::connection::{Common, Connection};
-use self::login::Opening;
-use self::startup::Opened;
-use self::stop::Stop;
 use crate::engine::{Service, Stock};
+use connection::{Common, Connection};
+use login::Opening;
+use outcome::Stop;
+use startup::Opened;
 
 /// From accept to AuthenticationOk.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -61,8 +61,8 @@ struct Server<S> {
     shutdown: CancellationToken,
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
-    places: place::Registry,
-    lobby: Arc<lobby::Lobby>,
+    places: connection_limit::Registry,
+    lobby: Arc<unauthenticated::Lobby>,
     stock: Stock,
 }
 
@@ -127,7 +127,7 @@ fn note(ended: Result<(), JoinError>) {
 }
 
 /// One connection, from its first byte to its last.
-async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: SocketAddr, seat: lobby::Seat, answers: mpsc::Sender<()>) {
+async fn client<S: Service>(server: Arc<Server<S>>, socket: TcpStream, address: SocketAddr, seat: unauthenticated::Seat, answers: mpsc::Sender<()>) {
     let _ = socket.set_nodelay(true);
     // Who is gone without a word gives its place back.
     let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
+use super::outcome::Stop;
 use super::portal::{Prepared, Reply, Row, each};
-use super::stop::Stop;
 use crate::engine::{Argument, ColumnDescription, Format, Service, fit_as_text};
 use crate::parse::{Execute, ExplainFormat, Prepare, Statement, Values, parameter_type};
 use crate::refusal::{Refusal, sqlstate};

@@ -10,9 +10,9 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::Sha256;
 
-use super::channel::Channel;
 use super::message::Body;
-use super::stop::Stop;
+use super::outcome::Stop;
+use super::stream::Channel;
 use crate::policy::Secret;
 use crate::refusal::Refusal;
 

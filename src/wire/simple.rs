@@ -1,10 +1,11 @@
 //! The simple query protocol: one string, any number of statements, text results.
 
 use super::connection::Connection;
+use super::outcome::Stop;
 use super::portal::counted;
-use super::stop::Stop;
 use crate::engine::{Service, Size};
-use crate::parse::{self, Statement};
+use crate::parse;
+use crate::parse::Statement;
 
 impl<S: Service> Connection<S> {
     /// What was answered before a statement fails stays answered; what stands after it does not run.

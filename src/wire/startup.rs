@@ -13,9 +13,9 @@ use tokio_rustls::LazyConfigAcceptor;
 
 use super::cancel::Sessions;
 use super::certificate;
-use super::channel::{Channel, Stream};
 use super::message::Body;
-use super::stop::{PROTOCOL_VIOLATION, Stop};
+use super::outcome::{PROTOCOL_VIOLATION, Stop};
+use super::stream::{Channel, Stream};
 use crate::refusal::{Refusal, sqlstate};
 
 /// The protocol's registered name.

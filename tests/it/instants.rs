@@ -1,8 +1,8 @@
 //! Constants of dates, times and floats, read as PostgreSQL reads them, or not at all; and rows that hold what arithmetic cannot.
 
 use pgveil::catalog::Type;
-use pgveil::resolve::literal;
-use pgveil::rewrite::sql::scalar_text;
+use pgveil::ir::literal;
+use pgveil::rewrite::emit::sql::scalar_text;
 
 use crate::attack::fuzz::Dice;
 use crate::veil::Veil;

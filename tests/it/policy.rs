@@ -170,7 +170,7 @@ async fn searches_are_of_numbers_and_of_private_rows() {
     )
     .await;
     // The primary key has one row, so there is nothing to search.
-    let names: Vec<String> = policy.searches.iter().map(|search| pgveil::search::name(&policy, search)).collect();
+    let names: Vec<String> = policy.searches.iter().map(|search| pgveil::auto_bounds::name(&policy, search)).collect();
     assert_eq!(names, ["s.people.score", "s.people.height", "rows of s.orders", "s.orders.total"]);
     assert!(policy.tables.iter().flat_map(|table| &table.columns).all(|column| column.bounds.is_none()));
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use pgveil::ir::functions::{AGGREGATES, entries};
 use pgveil::policy::{File, VIEWS, WISHES};
-use pgveil::resolve::catalogue::{AGGREGATES, entries};
 
 use super::tidy::texts;
 
@@ -121,7 +121,7 @@ fn the_keys_of_explain_are_described() {
 
 #[test]
 fn the_metrics_are_described() {
-    let sources = [document("src/engine/meter.rs"), document("src/admin/mod.rs")].concat();
+    let sources = [document("src/engine/metrics.rs"), document("src/admin/mod.rs")].concat();
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     let made: BTreeSet<&str> = sources
         .match_indices("pgveil_")
@@ -158,7 +158,7 @@ fn the_commands_are_described() {
 fn functions() -> String {
     let mut rows: std::collections::BTreeMap<&str, Vec<String>> = std::collections::BTreeMap::new();
     for entry in entries() {
-        let argument = |kind: &pgveil::resolve::catalogue::Kind| {
+        let argument = |kind: &pgveil::ir::functions::Kind| {
             let name = kind.data_type().to_string();
             if kind.is_constant() { format!("*{name}*") } else { name }
         };

@@ -3,12 +3,12 @@
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use pgveil::auto_bounds::{Error, Kept, Maker, found, name};
 use pgveil::engine::{Asker, Engine};
 use pgveil::execute::Backend;
 use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
 use pgveil::policy::{Finding, Search};
 use pgveil::postgres::{LocalPostgres, Options};
-use pgveil::search::{Error, Kept, Maker, found, name};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 

@@ -237,7 +237,7 @@ pub async fn engine_over(
     let ledger = Ledger::open(ledger, account("owner", policy.privacy.budget, &policy), &roles).await.unwrap();
     let backend = Backend::new(way, 4);
     // Before its searches are made, a policy stands as it is.
-    let (policy, found) = pgveil::search::settle(&policy, &ledger).await.unwrap().unwrap_or_else(|_| (policy, Vec::new()));
+    let (policy, found) = pgveil::auto_bounds::settle(&policy, &ledger).await.unwrap().unwrap_or_else(|_| (policy, Vec::new()));
     let server = Server::of(client).await.unwrap();
     let engine = Engine::new(policy, backend, shadow, ledger, "nls".to_owned(), catalog.server_version.clone());
     let engine = engine.before(server).resting_on(found).mirroring(&mirrored);

@@ -1,6 +1,6 @@
 //! An interval holds whatever a function gives of values within its arguments' intervals.
 
-use super::*;
+use crate::analyze::interval::*;
 
 type Of = fn(f64, f64) -> f64;
 

@@ -13,15 +13,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::trials::Session;
 use crate::audit::{Population, Question, Seen};
+use crate::auto_bounds;
 use crate::catalog;
-use crate::cli::start::{self, Opened, Started};
+use crate::cli::start;
+use crate::cli::start::{Opened, Started};
 use crate::cli::{Failure, serve};
 use crate::engine::{Asker, Engine, Share};
 use crate::mechanism::{Accounting, Loss};
 use crate::parse::{Statement, parse};
-use crate::policy::{self, Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role, RoleReuse, TableRule, Wishes};
+use crate::policy;
+use crate::policy::{Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role, RoleReuse, TableRule, Wishes};
 use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Options, connect};
-use crate::search;
 use crate::shadow::{ShadowSource, twin};
 use crate::wire;
 
@@ -188,7 +190,7 @@ async fn audited(mut file: File, own: Connected, password: &str, findings: &Hash
 
 /// The policy with what was found for the owner's, as if it were written: nothing is left to search, and nothing to pay for it.
 fn resting_on(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Policy, Failure> {
-    let found: Option<Vec<Finding>> = policy.searches.iter().map(|search| findings.get(&search::name(policy, search)).cloned()).collect();
+    let found: Option<Vec<Finding>> = policy.searches.iter().map(|search| findings.get(&auto_bounds::name(policy, search)).cloned()).collect();
     let settled = found.and_then(|found| policy.settled(&found));
     let settled = settled.ok_or_else(|| Failure::new("what the ledger keeps for the policy's searches does not fit it: search again"))?;
     Ok(Policy { searches: Vec::new(), ..settled })

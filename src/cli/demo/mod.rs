@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::DemoOptions;
 use super::progress::Step;
-use super::start::{self, Started};
+use super::start;
+use super::start::Started;
 use super::{Failure, serve, signal, tls};
 use crate::policy::{File, Secret};
 use crate::postgres::{Directory, Engine, LocalPostgres, Options, connect};

@@ -1,7 +1,7 @@
 //! PostgreSQL's words of a text (scan.l), where a statement could not be read: their kinds, and how they are written.
 
 use super::words::{Category, category};
-use crate::parse::lexing::{blanks, operator, starts_name};
+use crate::parse::tokens::{blanks, operator, starts_name};
 use crate::refusal::{Refusal, sqlstate};
 
 /// What a word that is no keyword may be.

@@ -55,7 +55,7 @@ pub(super) fn prepare(
         return Err(refusal);
     }
     let query = parse_query(words.rest())?;
-    Ok(Statement::Prepare(Prepare { name, types, query, bytes: super::super::weight(sql) }))
+    Ok(Statement::Prepare(Prepare { name, types, query, bytes: crate::parse::weight(sql) }))
 }
 
 /// # Errors

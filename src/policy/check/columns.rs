@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::super::error::{At, Findings, Place};
-use super::super::file::{ColumnEntry, ColumnRule, Literal, TableRule, UnitRule};
-use super::super::scalar;
-use super::super::{Bounds, Column, Scalar};
 use super::domains::Domains;
 use super::{Listed, find_column};
 use crate::catalog;
+use crate::policy::error::{At, Findings, Place};
+use crate::policy::file::{ColumnEntry, ColumnRule, Literal, TableRule, UnitRule};
+use crate::policy::scalar;
+use crate::policy::{Bounds, Column, Scalar};
 
 /// The visible columns of the table, in the table's order.
 pub async fn check(table: &Listed<'_>, listed: &[Listed<'_>], values_max: u32, domains: &mut Domains<'_>, findings: &mut Findings) -> Vec<Column> {
@@ -104,7 +104,7 @@ fn needed<'a>(table: &Listed<'a>, listed: &[Listed<'a>]) -> Vec<&'a str> {
     needed
 }
 
-fn step_arrives(step: &At<super::super::file::PathStep>, table: &Listed<'_>) -> bool {
+fn step_arrives(step: &At<crate::policy::file::PathStep>, table: &Listed<'_>) -> bool {
     (&step.value.schema, &step.value.table) == (&table.relation.schema, &table.relation.name)
 }
 

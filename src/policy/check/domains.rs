@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use super::super::error::{At, Findings};
-use super::super::file::{File, TableRule};
-use super::super::scalar;
-use super::super::{Column, Listing, Scalar};
 use super::{Listed, find_column};
-use crate::catalog::{self, Content, PRINTED};
+use crate::catalog;
+use crate::catalog::{Content, PRINTED};
+use crate::policy::error::{At, Findings};
+use crate::policy::file::{File, TableRule};
+use crate::policy::scalar;
+use crate::policy::{Column, Listing, Scalar};
 
 /// Reads columns of public tables: the backend, or a test's own rows.
 #[async_trait]

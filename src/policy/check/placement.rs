@@ -1,10 +1,11 @@
 //! Where the rows of tables lie: a unit's rows must be in one place, and keys of a table hold only where somebody enforces them.
 
-use super::super::Unit;
-use super::super::error::Findings;
-use super::super::file::File;
 use super::Listed;
-use crate::catalog::{self, Catalog, Distribution, Hash, Kind};
+use crate::catalog;
+use crate::catalog::{Catalog, Distribution, Hash, Kind};
+use crate::policy::Unit;
+use crate::policy::error::Findings;
+use crate::policy::file::File;
 
 /// Judges every table of the file; `units` are parallel to `listed`.
 pub fn check(file: &File, catalog: &Catalog, listed: &[Listed<'_>], units: &[Option<Unit>], findings: &mut Findings) {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::error::Findings;
-use super::super::file::{File, TableEntry};
 use super::{Listed, enumerate};
 use crate::catalog::{Catalog, Kind, Power};
+use crate::policy::error::Findings;
+use crate::policy::file::{File, TableEntry};
 
 /// The tables of the file that the catalog has.
 pub fn find<'a>(file: &'a File, catalog: &'a Catalog, findings: &mut Findings) -> Vec<Listed<'a>> {

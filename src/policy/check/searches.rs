@@ -1,12 +1,12 @@
 //! What a policy leaves to searches, in the columns' own types.
 
-use super::super::error::Findings;
-use super::super::file::{ColumnRule, RowsRule, TableRule};
-use super::super::search::{Search, Sought, is_searchable};
-use super::super::{Column, Unit};
 use super::Listed;
 use super::columns::constant;
 use crate::catalog;
+use crate::policy::auto_bounds::{Search, Sought, is_searchable};
+use crate::policy::error::Findings;
+use crate::policy::file::{ColumnRule, RowsRule, TableRule};
+use crate::policy::{Column, Unit};
 
 /// Fewer ends to choose from are no search.
 const EDGES_LEAST: usize = 3;

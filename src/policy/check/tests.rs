@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::super::Secret;
-use super::*;
 use crate::catalog::{Column, Error, Kind, Type, UniqueKey};
+use crate::policy::Secret;
+use crate::policy::check::*;
 
 struct Rows(Result<Vec<Option<&'static str>>, &'static str>);
 
@@ -97,7 +97,7 @@ async fn domains_are_canonical_sorted_and_distinct() {
     let rows = Rows(Ok(vec![Some("10.00"), None, Some("9.5"), Some("9.50"), Some("-1")]));
     let checked = check(&file(DOMAIN), &catalog(), &rows).await.unwrap();
     let domain = checked.policy.table("s", "people").and_then(|t| t.columns[1].domain.clone());
-    assert_eq!(domain, Some(["-1", "9.5", "10"].map(|d| super::super::Scalar::Decimal(d.to_owned())).to_vec()));
+    assert_eq!(domain, Some(["-1", "9.5", "10"].map(|d| crate::policy::Scalar::Decimal(d.to_owned())).to_vec()));
 }
 
 #[tokio::test]

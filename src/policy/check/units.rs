@@ -1,10 +1,10 @@
 //! Whose rows a private table holds: the unit column, or the path to it.
 
-use super::super::error::{At, Findings, Place};
-use super::super::file::{File, PathStep, RowsRule, TableRule, UnitRule};
-use super::super::{Step, Unit};
 use super::{Listed, find_column};
 use crate::catalog::{Column, Equality, Kind, Type};
+use crate::policy::error::{At, Findings, Place};
+use crate::policy::file::{File, PathStep, RowsRule, TableRule, UnitRule};
+use crate::policy::{Step, Unit};
 
 /// The unit of each listed table, in their order; `None` for public tables and where an error was noted.
 pub fn check(file: &File, listed: &[Listed<'_>], findings: &mut Findings) -> Vec<Option<Unit>> {

@@ -1,9 +1,10 @@
 //! Reads the `privacy:` section: the word for a unit, the owner's budget, the price of a query.
 
-use super::super::error::{Findings, Place};
-use super::super::tree::{Node, Value};
-use super::super::walk::{self, Fields};
-use super::super::{Accounting, Budget, Privacy, Renew, cap};
+use crate::policy::error::{Findings, Place};
+use crate::policy::yaml::read;
+use crate::policy::yaml::read::Fields;
+use crate::policy::yaml::tree::{Node, Value};
+use crate::policy::{Accounting, Budget, Privacy, Renew, cap};
 
 /// What other sections are compared with: each part of `privacy:` that could be read, whatever is wrong with the rest.
 #[derive(Debug, Default, Clone, Copy)]
@@ -19,7 +20,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
     let Some(mut fields) = Fields::open(node, "privacy", findings) else { return (None, Owner::default()) };
     let unit = fields
         .required("unit", "unit: person", findings)
-        .and_then(|node| walk::scalar(node, "privacy.unit", "a word for one person or thing that is protected", findings))
+        .and_then(|node| read::scalar(node, "privacy.unit", "a word for one person or thing that is protected", findings))
         .map(|(text, _)| text.to_owned());
     let accounting = match fields.optional("accounting") {
         None => Some(Accounting::Gdp),
@@ -35,7 +36,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
     };
     let threshold_share = match fields.optional("threshold_share") {
         None => Some(0.005),
-        Some(node) => walk::number(node, "privacy.threshold_share", "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
+        Some(node) => read::number(node, "privacy.threshold_share", "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
     };
     let data_version = match fields.optional("data_version") {
         None => Some("1".to_owned()),
@@ -89,7 +90,7 @@ fn lasting(place: Place, budget: Budget, renew: Renew, findings: &mut Findings) 
 }
 
 fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
-    match walk::scalar(node, "privacy.accounting", "gdp, zcdp or pure", findings)? {
+    match read::scalar(node, "privacy.accounting", "gdp, zcdp or pure", findings)? {
         ("gdp", _) => Some(Accounting::Gdp),
         ("zcdp", _) => Some(Accounting::Zcdp),
         ("pure", _) => Some(Accounting::Pure),
@@ -104,14 +105,14 @@ fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
 pub fn budget(node: &Node, what: &str, accounting: Option<Accounting>, findings: &mut Findings) -> Option<(Budget, Renew)> {
     let mut fields = Fields::open(node, what, findings)?;
     let epsilon =
-        fields.required("epsilon", "epsilon: 1", findings).and_then(|node| walk::positive(node, &format!("{what}.epsilon"), f64::INFINITY, findings));
+        fields.required("epsilon", "epsilon: 1", findings).and_then(|node| read::positive(node, &format!("{what}.epsilon"), f64::INFINITY, findings));
     let pure = accounting == Some(Accounting::Pure);
     let delta = if pure { fields.optional("delta") } else { fields.required("delta", "delta: 1e-7", findings) };
     let delta = match delta {
         None if pure => Some(0.0),
         None => None,
-        Some(node) if pure => walk::number(node, &format!("{what}.delta"), "a number from 0 and below 1", |x| (0.0..1.0).contains(&x), findings),
-        Some(node) => walk::number(node, &format!("{what}.delta"), "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
+        Some(node) if pure => read::number(node, &format!("{what}.delta"), "a number from 0 and below 1", |x| (0.0..1.0).contains(&x), findings),
+        Some(node) => read::number(node, &format!("{what}.delta"), "a number above 0 and below 1", |x| x > 0.0 && x < 1.0, findings),
     };
     let renew = fields.optional("renew").map_or(Some(Renew::Never), |node| renew(node, what, findings));
     fields.done(findings);
@@ -119,7 +120,7 @@ pub fn budget(node: &Node, what: &str, accounting: Option<Accounting>, findings:
 }
 
 fn renew(node: &Node, what: &str, findings: &mut Findings) -> Option<Renew> {
-    match walk::scalar(node, &format!("{what}.renew"), "never, weekly or monthly", findings)?.0 {
+    match read::scalar(node, &format!("{what}.renew"), "never, weekly or monthly", findings)?.0 {
         "never" => Some(Renew::Never),
         "weekly" => Some(Renew::Weekly),
         "monthly" => Some(Renew::Monthly),
@@ -149,14 +150,14 @@ fn per_query(node: &Node, findings: &mut Findings) -> Option<PerQuery> {
     let mut fields = Fields::open(node, "privacy.per_query", findings)?;
     let default = fields
         .required("epsilon", "epsilon: 0.1", findings)
-        .and_then(|node| walk::positive(node, "privacy.per_query.epsilon", f64::INFINITY, findings));
+        .and_then(|node| read::positive(node, "privacy.per_query.epsilon", f64::INFINITY, findings));
     let max = match fields.optional("max_epsilon") {
         None => default,
-        Some(node) => walk::positive(node, "privacy.per_query.max_epsilon", f64::INFINITY, findings),
+        Some(node) => read::positive(node, "privacy.per_query.max_epsilon", f64::INFINITY, findings),
     };
     let min = match fields.optional("min_epsilon") {
         None => Some(None),
-        Some(node) => walk::positive(node, "privacy.per_query.min_epsilon", f64::INFINITY, findings).map(Some),
+        Some(node) => read::positive(node, "privacy.per_query.min_epsilon", f64::INFINITY, findings).map(Some),
     };
     let place: Place = fields.place();
     fields.done(findings);
@@ -177,5 +178,5 @@ fn data_version(node: &Node, findings: &mut Findings) -> Option<String> {
         findings.error(node.place, "a data_version that changes by itself is not offered yet; write a label such as \"2026-11\"");
         return None;
     }
-    walk::scalar(node, "privacy.data_version", "a label such as \"2026-11\"", findings).map(|(text, _)| text.to_owned())
+    read::scalar(node, "privacy.data_version", "a label such as \"2026-11\"", findings).map(|(text, _)| text.to_owned())
 }

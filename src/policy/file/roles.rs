@@ -3,11 +3,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::super::error::{Findings, Place};
-use super::super::tree::Node;
-use super::super::walk::{self, Environment, Fields};
-use super::super::{Ceilings, Certificate, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of};
-use super::privacy::{self, Owner};
+use super::privacy;
+use super::privacy::Owner;
+use crate::policy::error::{Findings, Place};
+use crate::policy::yaml::read;
+use crate::policy::yaml::read::{Environment, Fields};
+use crate::policy::yaml::tree::Node;
+use crate::policy::{Ceilings, Certificate, Renew, Role, RoleReuse, Secret, WISHES, Wishes, path_names, path_of};
 
 /// What the rest of the file allows to roles.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +20,7 @@ pub struct Allowed {
 
 /// The roles, and where each one's settings stand.
 pub fn read(node: &Node, allowed: &Allowed, environment: Environment<'_>, findings: &mut Findings) -> Option<Vec<(Role, Place)>> {
-    let items = walk::list(node, "roles", "[{name: analyst, password: …, budget: …}]", findings)?;
+    let items = read::list(node, "roles", "[{name: analyst, password: …, budget: …}]", findings)?;
     if items.is_empty() {
         findings.error(node.place, "roles is empty; without a role nobody can ask");
     }
@@ -39,7 +41,7 @@ fn role(node: &Node, allowed: &Allowed, environment: Environment<'_>, findings: 
     let mut fields = Fields::open(node, "a role", findings)?;
     let name = fields
         .required("name", "name: analyst", findings)
-        .and_then(|node| walk::scalar(node, "the name of a role", "a name of at most 63 bytes", findings).map(|(text, _)| (node, text)));
+        .and_then(|node| read::scalar(node, "the name of a role", "a name of at most 63 bytes", findings).map(|(text, _)| (node, text)));
     if let Some((node, name)) = name
         && (name.len() > 63 || name.contains(char::is_control))
     {
@@ -97,7 +99,7 @@ fn settings(node: &Node, who: &str, ceilings: &Ceilings, findings: &mut Findings
     for wish in WISHES {
         let Some(key) = wish.name.strip_prefix("pgveil.") else { continue };
         let Some(node) = fields.optional(key) else { continue };
-        let Some((text, _)) = walk::scalar(node, wish.name, "a single value", findings) else { continue };
+        let Some((text, _)) = read::scalar(node, wish.name, "a single value", findings) else { continue };
         if let Err(refusal) = wishes.set(wish.name, text) {
             findings.error(node.place, format!("{key} in the settings of {who}: {refusal}"));
         }
@@ -112,7 +114,7 @@ fn settings(node: &Node, who: &str, ceilings: &Ceilings, findings: &mut Findings
 
 /// A list of schemas, as SHOW prints it.
 fn search_path(node: &Node, findings: &mut Findings) -> Option<String> {
-    let (text, _) = walk::scalar(node, "search_path", "a list of schemas, such as \"sales, public\"", findings)?;
+    let (text, _) = read::scalar(node, "search_path", "a list of schemas, such as \"sales, public\"", findings)?;
     let names = path_names(text);
     if names.is_none() {
         findings.error(
@@ -125,7 +127,7 @@ fn search_path(node: &Node, findings: &mut Findings) -> Option<String> {
 
 /// `reuse: always` or `reuse: chosen`.
 fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
-    match walk::scalar(node, "reuse", "always or chosen", findings)?.0 {
+    match read::scalar(node, "reuse", "always or chosen", findings)?.0 {
         "always" => Some(RoleReuse::Always),
         "chosen" => Some(RoleReuse::Chosen),
         _ => {
@@ -140,7 +142,7 @@ fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
 
 /// `certificate: optional` or `certificate: required`.
 fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
-    match walk::scalar(node, "certificate", "optional or required", findings)?.0 {
+    match read::scalar(node, "certificate", "optional or required", findings)?.0 {
         "optional" => Some(Certificate::Optional),
         "required" => Some(Certificate::Required),
         other => {
@@ -155,7 +157,7 @@ fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
 
 /// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to be the server.
 fn verifier(node: &Node, who: &str, environment: Environment<'_>, findings: &mut Findings) -> Option<Secret> {
-    let text = walk::text(node, &format!("the password of {who}"), environment, findings)?;
+    let text = read::text(node, &format!("the password of {who}"), environment, findings)?;
     match scram(&text.value) {
         Ok(()) => Some(Secret::from(text.value)),
         Err(why) => {

@@ -1,9 +1,10 @@
 //! Reads the `tables:` section: which tables are shown, whose rows they hold, and what is known of their columns.
 
-use super::super::error::{At, Findings, Place};
-use super::super::tree::{Entry, Node, Value};
-use super::super::views::SCHEMA as VIEW_SCHEMA;
-use super::super::walk::{self, Fields};
+use crate::policy::error::{At, Findings, Place};
+use crate::policy::views::SCHEMA as VIEW_SCHEMA;
+use crate::policy::yaml::read;
+use crate::policy::yaml::read::Fields;
+use crate::policy::yaml::tree::{Entry, Node, Value};
 
 /// One table as the file names it.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +142,7 @@ fn private(node: &Node, table: &str, findings: &mut Findings) -> Option<TableRul
     let unit = fields.required("unit", wanted, findings).and_then(|node| unit(node, table, findings));
     let rows_per_unit = fields.optional("rows_per_unit").and_then(|node| {
         let what = format!("rows_per_unit of table {table}");
-        let value = if is_auto(node) { RowsRule::Searched } else { RowsRule::Most(walk::count(node, &what, 1..=1_000_000, findings)?) };
+        let value = if is_auto(node) { RowsRule::Searched } else { RowsRule::Most(read::count(node, &what, 1..=1_000_000, findings)?) };
         Some(At { place: node.place, value })
     });
     let shows_other_columns = fields.optional("other_columns").is_some_and(|node| other_columns(node, findings));
@@ -155,7 +156,7 @@ fn private(node: &Node, table: &str, findings: &mut Findings) -> Option<TableRul
 }
 
 fn other_columns(node: &Node, findings: &mut Findings) -> bool {
-    match walk::scalar(node, "other_columns", "visible or hidden", findings) {
+    match read::scalar(node, "other_columns", "visible or hidden", findings) {
         Some(("visible", _)) => true,
         Some(("hidden", _)) | None => false,
         Some((other, _)) => {
@@ -173,7 +174,7 @@ fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
             None
         }
         Value::Scalar { .. } => {
-            let (text, _) = walk::scalar(node, &what, "a column", findings)?;
+            let (text, _) = read::scalar(node, &what, "a column", findings)?;
             let column: Option<[String; 1]> = names(text).and_then(|n| n.try_into().ok());
             let Some([value]) = column else {
                 let wanted = "must be a column of the table itself; from another table write `{path: [column -> schema.table.column]}`";
@@ -185,9 +186,9 @@ fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
         Value::Map(_) => {
             let mut fields = Fields::open(node, what.as_str(), findings)?;
             let path = fields.required("path", "path: [person_id -> schema.people.person_id]", findings);
-            let trusted = fields.optional("trusted_path").and_then(|node| walk::truth(node, "trusted_path", findings)).unwrap_or(false);
+            let trusted = fields.optional("trusted_path").and_then(|node| read::truth(node, "trusted_path", findings)).unwrap_or(false);
             fields.done(findings);
-            let items = walk::list(path?, &format!("the path of table {table}"), "[person_id -> schema.people.person_id]", findings)?;
+            let items = read::list(path?, &format!("the path of table {table}"), "[person_id -> schema.people.person_id]", findings)?;
             if items.is_empty() {
                 findings.error(path?.place, format!("the path of table {table} is empty; a table that holds the unit itself says `unit: column`"));
                 return None;
@@ -200,7 +201,7 @@ fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
 
 fn step(node: &Node, findings: &mut Findings) -> Option<At<PathStep>> {
     const WANTED: &str = "column -> schema.table.column";
-    let (text, _) = walk::scalar(node, "a step of a path", WANTED, findings)?;
+    let (text, _) = read::scalar(node, "a step of a path", WANTED, findings)?;
     let read = text.split_once("->").and_then(|(from, to)| {
         let [column]: [String; 1] = names(from)?.try_into().ok()?;
         let [schema, table, referenced]: [String; 3] = names(to)?.try_into().ok()?;
@@ -248,13 +249,13 @@ fn column_map(entry: &Entry, findings: &mut Findings) -> Option<ColumnEntry> {
     let bounds = fields.optional("bounds").map(|node| bounds(node, &what, findings));
     let values = fields.optional("values").map(|node| values(node, &what, findings));
     let domain = fields.optional("domain").map(|node| domain(node, &what, findings));
-    let visible = fields.optional("visible").map(|node| match walk::truth(node, &format!("visible of {what}"), findings)? {
+    let visible = fields.optional("visible").map(|node| match read::truth(node, &format!("visible of {what}"), findings)? {
         true => Some(ColumnRule::Visible),
         false => Some(ColumnRule::Hidden),
     });
     let mut truth = |name: &'static str, findings: &mut Findings| {
         let node = fields.optional(name)?;
-        let value = walk::truth(node, &format!("{name} of {what}"), findings)?;
+        let value = read::truth(node, &format!("{name} of {what}"), findings)?;
         Some(At { place: node.place, value })
     };
     let (nullable, complete) = (truth("nullable", findings), truth("complete", findings));
@@ -273,7 +274,7 @@ fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule
     if is_auto(node) {
         return Some(ColumnRule::Searched { place: node.place, lower: None, upper: None });
     }
-    let items = walk::list(node, &format!("bounds of {what}"), "[0, 100]", findings)?;
+    let items = read::list(node, &format!("bounds of {what}"), "[0, 100]", findings)?;
     let [lower, upper] = items else {
         findings.error(node.place, format!("bounds of {what} must be two values, the lowest and the highest, not {}", items.len()));
         return None;
@@ -295,7 +296,7 @@ fn is_auto(node: &Node) -> bool {
 }
 
 fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
-    let items = walk::list(node, &format!("values of {what}"), "[a, b]", findings)?;
+    let items = read::list(node, &format!("values of {what}"), "[a, b]", findings)?;
     if items.is_empty() {
         findings.error(node.place, format!("values of {what} is empty; to hide the column write hidden"));
         return None;
@@ -305,7 +306,7 @@ fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule
 }
 
 fn literal(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
-    let (text, quoted) = walk::scalar(node, what, "a constant of the column's type", findings)?;
+    let (text, quoted) = read::scalar(node, what, "a constant of the column's type", findings)?;
     if !quoted && matches!(text, "null" | "Null" | "NULL" | "~") {
         findings.error(node.place, format!("{what} cannot be NULL; where the column is nullable, NULL is always among its values"));
         return None;
@@ -314,7 +315,7 @@ fn literal(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Litera
 }
 
 fn domain(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
-    let (text, _) = walk::scalar(node, &format!("domain of {what}"), "schema.table.column of a public table", findings)?;
+    let (text, _) = read::scalar(node, &format!("domain of {what}"), "schema.table.column of a public table", findings)?;
     let name: Option<[String; 3]> = names(text).and_then(|n| n.try_into().ok());
     let Some([schema, table, column]) = name else {
         findings.error(node.place, format!("domain of {what} must be schema.table.column of a public table, not \"{text}\""));

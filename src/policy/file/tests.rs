@@ -1,4 +1,4 @@
-use super::*;
+use crate::policy::file::*;
 
 const VERIFIER: &str =
     "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
@@ -171,7 +171,7 @@ fn what_is_auto_is_left_to_a_search() {
         let Some(TableRule::Private { columns, .. }) = file.tables.first().map(|t| t.rule.clone()) else { panic!("private") };
         columns[0].rule.clone()
     };
-    let literal = |end: &Option<super::super::error::At<Literal>>| end.as_ref().map(|at| at.value.text.clone());
+    let literal = |end: &Option<crate::policy::error::At<Literal>>| end.as_ref().map(|at| at.value.text.clone());
     for (text, wanted) in [
         ("{bounds: auto}", (None, None)),
         ("{bounds: [0, auto]}", (Some("0"), None)),

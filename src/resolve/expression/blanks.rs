@@ -4,12 +4,12 @@
 //! its blanks. Patterns (LIKE, SIMILAR TO, ~), `concat`, `format` and `octet_length` read a value with its blanks; functions of text read it without.
 
 use crate::catalog::Type;
+use crate::ir::evaluate::folded;
+use crate::ir::functions::Function;
+use crate::ir::literal::{coerce, is_unknown};
+use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
-use crate::resolve::catalogue::Function;
-use crate::resolve::evaluate::folded;
-use crate::resolve::literal::{coerce, is_unknown};
-use crate::resolve::tree::{Expr, Node};
 
 fn is_char(data_type: &Type) -> bool {
     matches!(data_type, Type::Char(_))

@@ -2,20 +2,20 @@
 
 use sqlparser::ast;
 
-use super::forms::coerce_text;
+use super::predicates::coerce_text;
 use super::types::{cast, type_named};
 use super::{Expressions, blanks, merge, pattern, unify, zone};
 use crate::catalog::Type;
+use crate::ir::evaluate::folded;
+use crate::ir::functions::{Entry, Function, Kind, is_known, overload};
+use crate::ir::literal::{
+    Fields, INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of, is_unknown, read_by_pattern, type_name,
+};
+use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::TEXT_MAX;
-use crate::resolve::catalogue::{Entry, Function, Kind, is_known, overload};
-use crate::resolve::evaluate::folded;
-use crate::resolve::literal::{
-    Fields, INTERVAL_HINT, MICROS_PER_DAY, coerce, in_calendar, integer_range, interval_of, is_unknown, read_by_pattern, type_name,
-};
-use crate::resolve::scope::names_of;
-use crate::resolve::tree::{Expr, Node};
+use crate::resolve::names::scope::names_of;
 
 /// Most characters that a constant may pad or repeat to.
 const LENGTH_MAX: i64 = TEXT_MAX as i64;

@@ -3,11 +3,11 @@
 use sqlparser::ast;
 
 use crate::catalog::Type;
+use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown};
+use crate::ir::relation::Expr;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
-use crate::resolve::literal::{coerce, is_unknown, number, type_name, unknown};
-use crate::resolve::scope::names_of;
-use crate::resolve::tree::Expr;
+use crate::resolve::names::scope::names_of;
 
 /// An explicit cast, where it can be made total.
 ///

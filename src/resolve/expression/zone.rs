@@ -1,8 +1,8 @@
 //! Constants of date functions: fields, time zones and formats that PostgreSQL surely knows. It looks them up at the first row, so that an error would tell that there is one.
 
 use crate::catalog::Type;
+use crate::ir::functions::Function;
 use crate::refusal::{Refusal, sqlstate};
-use crate::resolve::catalogue::Function;
 
 /// The field of EXTRACT, date_part or date_trunc under its one name.
 ///

@@ -4,7 +4,7 @@ use super::{Words, deviation_of, sensitivity};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::policy::Policy;
 use crate::rewrite::ReleasePlan;
-use crate::rewrite::partials::Partial;
+use crate::rewrite::vector::coordinates::Partial;
 
 /// Public facts of one release, in the order of its statement's integers.
 #[derive(Debug, Clone, PartialEq, Default)]

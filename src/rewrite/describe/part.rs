@@ -1,8 +1,8 @@
 //! The parts of a release in words.
 
 use super::{Words, significant};
+use crate::ir::{Distinct, End, Expr};
 use crate::mechanism::{Calibrated, Exponential};
-use crate::resolve::{Distinct, End, Expr};
 use crate::rewrite::{Candidates, Degree, Halving, PartKind, PartPlan, Side, Subject, Target};
 
 impl Words<'_> {

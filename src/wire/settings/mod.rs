@@ -6,10 +6,10 @@ mod value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::known::{KNOWN, Kind, Known};
 use crate::parse::Scope;
 use crate::policy::{WISHES, Wishes, schemas, unknown_wish};
 use crate::refusal::{Refusal, sqlstate};
+use known::{KNOWN, Kind, Known};
 
 /// Settings with a dot in their name that a session may hold, and bytes in one value: both bound a session's memory.
 const CUSTOM_MAX: usize = 64;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use num_bigint::{BigInt, BigUint};
 use pgveil::catalog::Type;
+use pgveil::ir::MiddleRows;
 use pgveil::mechanism::{Loss, Mechanism, Noise};
-use pgveil::resolve::MiddleRows;
 use pgveil::rewrite::{Partial, Plan, Price, ReleasePlan};
 
 use super::parts;

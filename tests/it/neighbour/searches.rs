@@ -1,11 +1,11 @@
 //! The statements of searches: one unit's influence on the counts, exactly, over hostile rows; and mutants of them.
 
 use num_bigint::BigUint;
+use pgveil::auto_bounds::Question;
 use pgveil::catalog::Type;
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss, Mechanism, Standing};
 use pgveil::policy::{Policy, Scalar, Search, Sought, Wishes};
 use pgveil::rewrite::{Plan, ReleasePlan, Terms};
-use pgveil::search::Question;
 
 use super::bound;
 use super::random::{self, Random};

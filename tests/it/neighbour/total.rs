@@ -1,8 +1,8 @@
 //! Totality: every entry of the catalogue, every grammar function, cast and comparison, on hostile rows; and where PostgreSQL does not fail, the same value and type.
 
 use pgveil::catalog::Type;
+use pgveil::ir::functions::{Entry, Function, Kind, entries};
 use pgveil::mechanism::Accounting;
-use pgveil::resolve::catalogue::{Entry, Function, Kind, entries};
 
 use super::forms::FORMS;
 use super::grammar::Grammar;

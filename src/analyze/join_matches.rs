@@ -1,0 +1,183 @@
+//! How many rows of one side of a join a row of the other finds: at most one where keys lie within what is equated.
+
+use super::row_facts::equated_apart;
+use crate::catalog::Equality;
+use crate::ir::equality;
+use crate::ir::functions::Function;
+use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation};
+use crate::policy::Policy;
+
+/// What says which columns have which types and collations.
+#[derive(Clone, Copy)]
+pub(super) struct Schema<'a> {
+    pub policy: &'a Policy,
+    pub columns: &'a [ColumnInfo],
+}
+
+/// Whether a row of the other side finds at most one row of this one, by the unit and the conditions of the join (chooses a clip, replaces none).
+pub(super) fn at_most_one(schema: Schema<'_>, side: &Relation, units: &[ColumnId], conditions: &[Expr]) -> bool {
+    let own = side.made_at_any_depth();
+    let mut within = Within { schema, pieces: Vec::new(), told: Vec::new() };
+    within.take_apart(side);
+    conditions.iter().for_each(|condition| within.equate(condition));
+    // Units are of one type and never of a loose collation.
+    let mut fixed: Vec<(ColumnId, Equality)> = units.iter().map(|id| (*id, Equality::Exact)).collect();
+    loop {
+        // What reads no column of this side is of one value for each row of the other.
+        let is_known = |id: &ColumnId| !own.contains(id) || fixed.contains(&(*id, Equality::Exact));
+        let told = within.told.iter().filter(|told| told.by.iter().all(is_known)).map(|told| (told.column, told.equality.clone()));
+        let more: Vec<(ColumnId, Equality)> = told.filter(|found| !fixed.contains(found)).collect();
+        let (found, left): (Vec<&Relation>, Vec<&Relation>) = within.pieces.iter().copied().partition(|piece| is_found(schema, piece, &fixed));
+        let is_settled = more.is_empty() && found.is_empty();
+        fixed.extend(more);
+        for piece in found {
+            fixed.extend(piece.made().into_iter().map(|id| (id, Equality::Exact)));
+            if let Relation::Group { input: _, keys, aggregates: _ } = piece {
+                fixed.extend(keys.iter().map(|id| (*id, Equality::Exact)));
+            }
+        }
+        within.pieces = left;
+        if within.pieces.is_empty() {
+            return true;
+        }
+        if is_settled {
+            return false;
+        }
+    }
+}
+
+/// A column has one value, by this equality, where these columns have one each.
+struct Told {
+    column: ColumnId,
+    by: Vec<ColumnId>,
+    equality: Equality,
+}
+
+/// The relations that a side is joined of, and which columns others tell.
+struct Within<'a> {
+    schema: Schema<'a>,
+    pieces: Vec<&'a Relation>,
+    told: Vec<Told>,
+}
+
+impl<'a> Within<'a> {
+    fn take_apart(&mut self, relation: &'a Relation) {
+        match relation {
+            Relation::Scan(_) | Relation::Constants(_) | Relation::Group { .. } | Relation::Union { .. } => self.pieces.push(relation),
+            Relation::Filter { input, predicate } => {
+                predicate.conjuncts().into_iter().for_each(|condition| self.equate(condition));
+                self.take_apart(input);
+            }
+            Relation::Project { input, columns } => {
+                for (id, expr) in columns.iter().filter(|(_, expr)| expr.relations().is_empty()) {
+                    self.told.push(Told { column: *id, by: expr.columns(), equality: Equality::Exact });
+                    self.told.extend(expr.as_column().map(|source| Told { column: source, by: vec![*id], equality: Equality::Exact }));
+                }
+                self.take_apart(input);
+            }
+            Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => self.take_apart(input),
+            Relation::Join { kind, left, right, on } => {
+                let conditions = on.iter().flat_map(Expr::conjuncts);
+                match kind {
+                    JoinKind::Inner => conditions.for_each(|condition| self.equate(condition)),
+                    // Rows of the left side that find none are kept: what they hold is told by nothing.
+                    JoinKind::Left => {
+                        let made = right.made_at_any_depth();
+                        let equated: Vec<(ColumnId, &Expr)> = conditions.flat_map(|condition| equated_apart(condition, &made)).collect();
+                        equated.into_iter().for_each(|(id, by)| self.tell(id, by));
+                    }
+                }
+                self.take_apart(left);
+                self.take_apart(right);
+            }
+        }
+    }
+
+    fn equate(&mut self, condition: &Expr) {
+        let Node::Call { function: Function::Equal, arguments } = &condition.node else { return };
+        let [a, b] = arguments.as_slice() else { return };
+        for (one, other) in [(a, b), (b, a)] {
+            if let Some(id) = one.as_column() {
+                self.tell(id, other);
+            }
+        }
+    }
+
+    fn tell(&mut self, column: ColumnId, by: &Expr) {
+        if !by.relations().is_empty() {
+            return;
+        }
+        if let Some(equality) = equality(column, by, self.schema.policy, self.schema.columns) {
+            self.told.push(Told { column, by: by.columns(), equality });
+        }
+    }
+}
+
+/// A key of it lies within the columns that have one value.
+fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]) -> bool {
+    let by = |id: ColumnId| fixed.iter().filter(move |(column, _)| *column == id).map(|(_, equality)| equality);
+    match piece {
+        Relation::Scan(scan) => {
+            let table = &schema.policy.tables[scan.table.0];
+            let at = |name: &str| table.columns.iter().position(|c| c.name == name);
+            let compared = |name: &str| at(name).map_or(Vec::new(), |at| by(scan.columns[at]).cloned().collect());
+            table.unique_keys.iter().any(|key| key.tells_apart(compared))
+        }
+        // Released rows are one for each key by construction.
+        Relation::Constants(rows) => rows.unique.as_ref().is_some_and(|unique| unique.iter().all(|id| by(*id).any(|e| *e == Equality::Exact))),
+        Relation::Group { input: _, keys, aggregates: _ } => keys.iter().all(|id| by(*id).any(|equality| groups_by(schema, *id, equality))),
+        Relation::Filter { .. } | Relation::Project { .. } | Relation::Join { .. } | Relation::Window { .. } => false,
+        Relation::Union { .. } | Relation::Bounded { .. } => false,
+    }
+}
+
+/// Whether groups by this column are apart by the comparison too.
+fn groups_by(schema: Schema<'_>, id: ColumnId, compared: &Equality) -> bool {
+    let origin = schema.columns[id.0 as usize].origin;
+    match compared {
+        Equality::Own | Equality::Exact => true,
+        Equality::Under(collation) => {
+            origin.is_some_and(|(table, at)| schema.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation))
+        }
+    }
+}
+
+/// The conditions, and the equalities that stand in every arm of an OR among them.
+pub(super) fn with_common(conditions: Vec<Expr>) -> Vec<Expr> {
+    let common: Vec<Expr> = conditions.iter().flat_map(in_every_arm).filter(|equality| !conditions.contains(equality)).collect();
+    conditions.into_iter().chain(common).collect()
+}
+
+fn in_every_arm(condition: &Expr) -> Vec<Expr> {
+    let arms = disjuncts(condition);
+    let [first, rest @ ..] = arms.as_slice() else { return Vec::new() };
+    if rest.is_empty() {
+        return Vec::new();
+    }
+    let equalities = first.conjuncts().into_iter().filter(|e| matches!(e.node, Node::Call { function: Function::Equal, .. }));
+    equalities.filter(|equality| rest.iter().all(|arm| arm.conjuncts().into_iter().any(|other| is_same(equality, other)))).cloned().collect()
+}
+
+fn disjuncts(condition: &Expr) -> Vec<&Expr> {
+    match &condition.node {
+        Node::Call { function: Function::Or, arguments } => arguments.iter().flat_map(disjuncts).collect(),
+        Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+            vec![condition]
+        }
+    }
+}
+
+/// The same equality, whichever side comes first.
+fn is_same(one: &Expr, other: &Expr) -> bool {
+    let sides = |e: &'_ Expr| match &e.node {
+        Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
+            [a, b] => Some((a.clone(), b.clone())),
+            _ => None,
+        },
+        _ => None,
+    };
+    match (sides(one), sides(other)) {
+        (Some((a, b)), Some((c, d))) => (a == c && b == d) || (a == d && b == c),
+        _ => false,
+    }
+}

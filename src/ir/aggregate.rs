@@ -1,0 +1,170 @@
+//! Aggregates in our own tree: what is computed of which expressions, under which filter, with PostgreSQL's result type.
+
+use super::relation::Expr;
+use crate::catalog::Type;
+use crate::refusal::TextPosition;
+
+/// What an aggregate computes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    CountRows,
+    /// Rows where the expression is not NULL.
+    Count(Expr),
+    Distinct(Distinct),
+    /// SUM(DISTINCT …) and the like: each value once.
+    Unlike {
+        value: Expr,
+        moment: Moment,
+    },
+    Sum(Expr),
+    Average(Expr),
+    Variance {
+        value: Expr,
+        kind: Spread,
+    },
+    /// Of pairs where neither is NULL; both are taken as float8.
+    Paired {
+        y: Expr,
+        x: Expr,
+        kind: Paired,
+    },
+    /// MIN and MAX.
+    Extreme {
+        value: Expr,
+        end: End,
+    },
+    /// PERCENTILE_CONT and PERCENTILE_DISC.
+    Quantile {
+        value: Expr,
+        fractions: Fractions,
+        continuous: bool,
+        descending: bool,
+    },
+    /// MODE() WITHIN GROUP: of several as frequent ones the first in this order.
+    Mode {
+        value: Expr,
+        descending: bool,
+    },
+    /// BOOL_AND (EVERY) and BOOL_OR of a boolean.
+    Truth {
+        value: Expr,
+        of: Quantifier,
+    },
+}
+
+/// Values that COUNT(DISTINCT …) tells apart.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Distinct {
+    /// NULL is not counted.
+    Value(Expr),
+    /// `(a, b)`: counted whatever is NULL in it.
+    Row(Vec<Expr>),
+}
+
+/// What is asked of values that are each taken once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    Sum,
+    Mean,
+    Spread(Spread),
+}
+
+/// Variance or its root, of everybody or of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    VariancePopulation,
+    VarianceSample,
+    DeviationPopulation,
+    DeviationSample,
+}
+
+/// Statistics of pairs (y, x).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paired {
+    CovariancePopulation,
+    CovarianceSample,
+    Correlation,
+    Count,
+    AverageX,
+    AverageY,
+    SquaresX,
+    SquaresY,
+    Products,
+    Slope,
+    Intercept,
+    Determination,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum End {
+    Least,
+    Greatest,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantifier {
+    All,
+    Any,
+}
+
+/// Which quantiles: one, or an array of them. In millionths (a finer fraction is rounded), counted from where the order begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fractions {
+    One(u32),
+    Array(Vec<u32>),
+}
+
+/// Whole of a fraction.
+pub(crate) const MILLIONTHS: u32 = 1_000_000;
+
+impl Fractions {
+    /// The same counted from the other end.
+    pub fn turned(&self) -> Self {
+        match self {
+            Self::One(fraction) => Self::One(MILLIONTHS - fraction),
+            Self::Array(fractions) => Self::Array(fractions.iter().map(|f| MILLIONTHS - f).collect()),
+        }
+    }
+
+    /// Each fraction, in millionths.
+    pub fn all(&self) -> &[u32] {
+        match self {
+            Self::One(fraction) => std::slice::from_ref(fraction),
+            Self::Array(fractions) => fractions,
+        }
+    }
+}
+
+impl Operation {
+    /// Every expression that it reads, but for the filter.
+    pub fn arguments(&self) -> Vec<&Expr> {
+        match self {
+            Self::CountRows => Vec::new(),
+            Self::Count(value) | Self::Sum(value) | Self::Average(value) => vec![value],
+            Self::Mode { value, descending: _ } | Self::Unlike { value, moment: _ } => vec![value],
+            Self::Distinct(Distinct::Value(value)) => vec![value],
+            Self::Distinct(Distinct::Row(values)) => values.iter().collect(),
+            Self::Variance { value, kind: _ } | Self::Extreme { value, end: _ } | Self::Truth { value, of: _ } => vec![value],
+            Self::Quantile { value, fractions: _, continuous: _, descending: _ } => vec![value],
+            Self::Paired { y, x, kind: _ } => vec![y, x],
+        }
+    }
+}
+
+/// One aggregate of a release, with its FILTER.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregate {
+    pub operation: Operation,
+    pub filter: Option<Expr>,
+    /// PostgreSQL's result type.
+    pub data_type: Type,
+    pub place: TextPosition,
+}
+
+impl Aggregate {
+    /// Every expression that it reads, its FILTER among them.
+    pub fn reads(&self) -> Vec<&Expr> {
+        let Self { operation, filter, data_type: _, place: _ } = self;
+        operation.arguments().into_iter().chain(filter).collect()
+    }
+}

@@ -1,0 +1,86 @@
+//! By what a column is compared where it is equated with something: unique keys prove nothing by a comparison that is less strict than their index.
+
+use super::relation::{ColumnId, ColumnInfo, Expr};
+use crate::catalog::{Collation, Equality, Type};
+use crate::policy::Policy;
+
+/// What `column = other` calls equal; `None` where that is not known to be as strict as `=` of the column's own type.
+pub fn equality(column: ColumnId, other: &Expr, policy: &Policy, columns: &[ColumnInfo]) -> Option<Equality> {
+    let own = &columns[column.0 as usize].data_type;
+    if !is_as_strict(own, &other.data_type) {
+        return None;
+    }
+    let mut loose: Option<&Collation> = None;
+    for id in std::iter::once(column).chain(other.columns()) {
+        match collation(&columns[id.0 as usize], policy)? {
+            Collated::Strictly => {}
+            Collated::Loosely(own) if loose.is_none_or(|known| known == own) => loose = Some(own),
+            // PostgreSQL has none for two unlike ones.
+            Collated::Loosely(_) => return None,
+        }
+    }
+    Some(loose.map_or(Equality::Exact, |collation| Equality::Under(collation.clone())))
+}
+
+enum Collated<'a> {
+    /// No other text is equal: of a deterministic collation, or of no text.
+    Strictly,
+    Loosely(&'a Collation),
+}
+
+/// `None` where it is not known: texts made of others have the collation of those.
+fn collation<'a>(info: &ColumnInfo, policy: &'a Policy) -> Option<Collated<'a>> {
+    if !may_be_loose(&info.data_type) {
+        return Some(Collated::Strictly);
+    }
+    let Some((table, at)) = info.origin else {
+        let all_strict = policy.tables.iter().flat_map(|table| &table.columns).all(|column| column.deterministic_collation);
+        return all_strict.then_some(Collated::Strictly);
+    };
+    let column = &policy.tables[table.0].columns[at];
+    if column.deterministic_collation {
+        return Some(Collated::Strictly);
+    }
+    // A type with its own idea of equality (citext) is of no use here.
+    let is_text = matches!(info.data_type, Type::Text | Type::Varchar(_) | Type::Char(_));
+    column.collation.as_ref().filter(|_| is_text).map(Collated::Loosely)
+}
+
+fn may_be_loose(data_type: &Type) -> bool {
+    match data_type {
+        Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. } => true,
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => false,
+        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) => false,
+    }
+}
+
+/// Whether two values of the column's type that both equal one of the other type equal each other.
+fn is_as_strict(own: &Type, other: &Type) -> bool {
+    match own {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) => matches!(other, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)),
+        Type::Float4 | Type::Float8 => matches!(other, Type::Float4 | Type::Float8),
+        // Beside a padded text a text is compared without its last blanks.
+        Type::Text | Type::Varchar(_) => matches!(other, Type::Text | Type::Varchar(_)),
+        Type::Char(_) => matches!(other, Type::Char(_) | Type::Text | Type::Varchar(_)),
+        Type::Date => matches!(other, Type::Date | Type::Timestamp),
+        // Beside a timestamptz, two timestamps are one where clocks are put forward.
+        Type::Bool | Type::Uuid | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => {
+            own == other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_compared_as_strictly_or_not() {
+        let numeric = Type::Numeric(Some((9, 2)));
+        let strict =
+            [(Type::Int4, numeric.clone()), (Type::Varchar(Some(3)), Type::Text), (Type::Char(Some(3)), Type::Text), (Type::Float4, Type::Float8)];
+        let loose = [(Type::Int8, Type::Float8), (numeric, Type::Float8), (Type::Text, Type::Char(Some(3))), (Type::Timestamp, Type::Timestamptz)];
+        assert!(strict.iter().all(|(own, other)| is_as_strict(own, other)));
+        assert!(!loose.iter().any(|(own, other)| is_as_strict(own, other)));
+    }
+}

@@ -1,0 +1,19 @@
+//! The intermediate representation: relations, expressions, aggregates, functions and literals, as all stages after `resolve` read them.
+
+pub mod aggregate;
+pub mod equality;
+pub mod evaluate;
+pub mod functions;
+pub mod literal;
+pub mod relation;
+pub mod uncertainty;
+pub mod window;
+
+pub use aggregate::{Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, Spread};
+pub use equality::equality;
+pub use relation::{
+    ColumnId, ColumnInfo, ConstantId, ConstantRows, Expr, JoinKind, Key, Middle, MiddleRows, Node, Query, Relation, Release, SET_COLUMN, Scan,
+    TableId, aggregate_column, key_column, release_alias, view_alias,
+};
+pub use uncertainty::{Formula, Statistic, Uncertainty};
+pub use window::{Edge, Frame, FrameMode, Order, Position, Ranked, Window};

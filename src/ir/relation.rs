@@ -1,0 +1,472 @@
+//! Our own small tree: relations over private rows, typed expressions, and the releases cut out of a query.
+
+use sqlparser::ast;
+
+use super::aggregate::Aggregate;
+use super::functions::Function;
+use super::uncertainty::Uncertainty;
+use super::window::Window;
+use crate::catalog::Type;
+use crate::policy::{Scalar, ViewKind};
+use crate::refusal::TextPosition;
+
+/// One column of one relation of a query; an index into [`Query::columns`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ColumnId(pub u32);
+
+/// Index of a table in the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub usize);
+
+/// One column of a middle query, bound to a release as constants; an index into [`Query::constants`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConstantId(pub u32);
+
+/// What is known of a column by its declaration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnInfo {
+    /// Its name where it was first read, for messages and EXPLAIN.
+    pub name: String,
+    pub data_type: Type,
+    /// May hold NULL at its own relation (an outer join above may add NULLs).
+    pub nullable: bool,
+    /// The table and the position in `policy::Table::columns`, for a scan's column.
+    pub origin: Option<(TableId, usize)>,
+}
+
+/// Rows, before any label is given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Relation {
+    Scan(Scan),
+    Filter {
+        input: Box<Relation>,
+        predicate: Expr,
+    },
+    Project {
+        input: Box<Relation>,
+        columns: Vec<(ColumnId, Expr)>,
+    },
+    Join {
+        kind: JoinKind,
+        left: Box<Relation>,
+        right: Box<Relation>,
+        on: Option<Expr>,
+    },
+    /// One row for each combination of the keys, all of one unit: `analyze` adds the unit to the keys where it is not among them.
+    Group {
+        input: Box<Relation>,
+        keys: Vec<ColumnId>,
+        aggregates: Vec<(ColumnId, Aggregate)>,
+    },
+    /// Every row, with what is computed of the other rows of its unit.
+    Window {
+        input: Box<Relation>,
+        columns: Vec<(ColumnId, Window)>,
+    },
+    /// UNION ALL: the rows of every arm, whose columns take the place of `columns`.
+    Union {
+        columns: Vec<ColumnId>,
+        arms: Vec<(Relation, Vec<ColumnId>)>,
+    },
+    /// At most so many rows of each unit, by an order that is a function of the set of its rows. `analyze` puts it below what would multiply them.
+    Bounded {
+        input: Box<Relation>,
+        unit: ColumnId,
+        rows: u64,
+    },
+    Constants(ConstantRows),
+}
+
+impl Relation {
+    /// The relations it is made of.
+    pub fn inputs(&self) -> Vec<&Relation> {
+        match self {
+            Self::Scan(_) | Self::Constants(_) => Vec::new(),
+            Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } | Self::Group { input, keys: _, aggregates: _ } => vec![input],
+            Self::Window { input, columns: _ } | Self::Bounded { input, unit: _, rows: _ } => vec![input],
+            Self::Join { kind: _, left, right, on: _ } => vec![left, right],
+            Self::Union { columns: _, arms } => arms.iter().map(|(arm, _)| arm).collect(),
+        }
+    }
+
+    /// The expressions that it evaluates itself.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Self::Scan(_) | Self::Constants(_) | Self::Union { .. } | Self::Bounded { .. } => Vec::new(),
+            Self::Window { input: _, columns } => columns.iter().flat_map(|(_, window)| window.reads()).collect(),
+            Self::Filter { input: _, predicate } => vec![predicate],
+            Self::Project { input: _, columns } => columns.iter().map(|(_, expr)| expr).collect(),
+            Self::Join { kind: _, left: _, right: _, on } => on.iter().collect(),
+            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().flat_map(|(_, aggregate)| aggregate.reads()).collect(),
+        }
+    }
+
+    /// The columns that come into being here or in the relations it is made of.
+    pub fn made_at_any_depth(&self) -> Vec<ColumnId> {
+        let mut made = self.made();
+        self.inputs().into_iter().for_each(|input| made.extend(input.made_at_any_depth()));
+        made
+    }
+
+    /// Every expression in it, at any depth.
+    fn walk_expressions<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
+        for expr in self.expressions() {
+            expr.walk(visit);
+        }
+        self.inputs().into_iter().for_each(|input| input.walk_expressions(visit));
+    }
+
+    /// An outer join in it may fill columns with NULL.
+    pub fn is_extended(&self) -> bool {
+        let own = match self {
+            Self::Join { kind, .. } => *kind == JoinKind::Left,
+            Self::Scan(_) | Self::Constants(_) | Self::Filter { .. } | Self::Project { .. } | Self::Group { .. } => false,
+            Self::Window { .. } | Self::Union { .. } | Self::Bounded { .. } => false,
+        };
+        own || self.inputs().into_iter().any(Relation::is_extended)
+    }
+
+    /// The one scan under filters and projections.
+    pub fn only_scan(&self) -> Option<&Scan> {
+        match self {
+            Self::Scan(scan) => Some(scan),
+            Self::Filter { input, predicate: _ } | Self::Project { input, columns: _ } => input.only_scan(),
+            Self::Join { .. } | Self::Group { .. } | Self::Window { .. } | Self::Union { .. } | Self::Bounded { .. } | Self::Constants(_) => None,
+        }
+    }
+
+    /// The columns that come into being here.
+    pub fn made(&self) -> Vec<ColumnId> {
+        match self {
+            Self::Scan(scan) => scan.columns.clone(),
+            Self::Constants(rows) => rows.columns.clone(),
+            Self::Filter { .. } | Self::Join { .. } | Self::Bounded { .. } => Vec::new(),
+            Self::Project { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Window { input: _, columns } => columns.iter().map(|(id, _)| *id).collect(),
+            Self::Union { columns, arms: _ } => columns.clone(),
+            Self::Group { input: _, keys: _, aggregates } => aggregates.iter().map(|(id, _)| *id).collect(),
+        }
+    }
+}
+
+/// The rows of a middle query, public by the time they are read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConstantRows {
+    /// Parallel to `columns`.
+    pub constants: Vec<ConstantId>,
+    pub columns: Vec<ColumnId>,
+    /// Columns whose values name a row, where that is known by construction: at most one row matches all of them.
+    pub unique: Option<Vec<ColumnId>>,
+    /// Numbered with the scans.
+    pub number: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan {
+    pub table: TableId,
+    /// Parallel to `policy::Table::columns`.
+    pub columns: Vec<ColumnId>,
+    /// Numbers the scans of a query; names its alias in emitted SQL.
+    pub number: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinKind {
+    Inner,
+    /// Keeps every row of the left side.
+    Left,
+}
+
+/// A typed scalar expression over the columns of one relation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr {
+    pub node: Node,
+    pub data_type: Type,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Node {
+    Column(ColumnId),
+    /// `None` is NULL.
+    Literal(Option<Scalar>),
+    /// The one value of a middle query; as last argument of [`Function::Among`], all its values.
+    Constant(ConstantId),
+    Call {
+        function: Function,
+        arguments: Vec<Expr>,
+    },
+    /// Explicit and implicit casts alike, to the node's type.
+    Cast(Box<Expr>),
+    Case {
+        branches: Vec<(Expr, Expr)>,
+        otherwise: Option<Box<Expr>>,
+    },
+    /// Some row of the relation meets the condition, which also reads the row around it. Never NULL.
+    Exists {
+        relation: Box<Relation>,
+        condition: Option<Box<Expr>>,
+    },
+}
+
+impl Expr {
+    pub fn column(id: ColumnId, data_type: Type) -> Self {
+        Self { node: Node::Column(id), data_type }
+    }
+
+    pub fn literal(value: Option<Scalar>, data_type: Type) -> Self {
+        Self { node: Node::Literal(value), data_type }
+    }
+
+    pub fn call(function: Function, arguments: Vec<Expr>, data_type: Type) -> Self {
+        Self { node: Node::Call { function, arguments }, data_type }
+    }
+
+    /// Casts unless the type is that already.
+    pub fn cast(self, to: Type) -> Self {
+        if self.data_type == to { self } else { Self { node: Node::Cast(Box::new(self)), data_type: to } }
+    }
+
+    pub fn and(conjuncts: Vec<Expr>) -> Option<Self> {
+        let mut conjuncts = conjuncts;
+        match conjuncts.len() {
+            0 => None,
+            1 => conjuncts.pop(),
+            _ => Some(Self::call(Function::And, conjuncts, Type::Bool)),
+        }
+    }
+
+    /// The top-level conjuncts of a condition.
+    pub fn conjuncts(&self) -> Vec<&Expr> {
+        match &self.node {
+            Node::Call { function: Function::And, arguments } => arguments.iter().flat_map(Expr::conjuncts).collect(),
+            Node::Call { .. } | Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => {
+                vec![self]
+            }
+        }
+    }
+
+    /// Calls `visit` on this node and everything below it.
+    pub fn walk<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
+        visit(self);
+        match &self.node {
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => {}
+            Node::Call { function: _, arguments } => arguments.iter().for_each(|a| a.walk(visit)),
+            Node::Cast(expr) => expr.walk(visit),
+            Node::Case { branches, otherwise } => {
+                for (condition, result) in branches {
+                    condition.walk(visit);
+                    result.walk(visit);
+                }
+                if let Some(expr) = otherwise {
+                    expr.walk(visit);
+                }
+            }
+            Node::Exists { relation, condition } => {
+                relation.walk_expressions(visit);
+                if let Some(expr) = condition {
+                    expr.walk(visit);
+                }
+            }
+        }
+    }
+
+    /// Every column that the expression reads, once each, in order of first mention.
+    pub fn columns(&self) -> Vec<ColumnId> {
+        let mut found = Vec::new();
+        self.walk(&mut |e| {
+            if let Node::Column(id) = e.node
+                && !found.contains(&id)
+            {
+                found.push(id);
+            }
+        });
+        found
+    }
+
+    /// The relations of the subqueries in it, at any depth.
+    pub fn relations(&self) -> Vec<&Relation> {
+        let mut found = Vec::new();
+        self.walk(&mut |e| {
+            if let Node::Exists { relation, condition: _ } = &e.node {
+                found.push(relation.as_ref());
+            }
+        });
+        found
+    }
+
+    /// The relations of its own subqueries, not of those within them.
+    pub fn own_relations(&self) -> Vec<&Relation> {
+        match &self.node {
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => Vec::new(),
+            Node::Call { function: _, arguments } => arguments.iter().flat_map(Expr::own_relations).collect(),
+            Node::Cast(inner) => inner.own_relations(),
+            Node::Case { branches, otherwise } => {
+                let all = branches.iter().flat_map(|(c, r)| [c, r]).chain(otherwise.as_deref());
+                all.flat_map(Expr::own_relations).collect()
+            }
+            Node::Exists { relation, condition } => {
+                std::iter::once(relation.as_ref()).chain(condition.iter().flat_map(|c| c.own_relations())).collect()
+            }
+        }
+    }
+
+    /// The columns that it reads of the row it stands in: those of its subqueries' own rows are not among them.
+    pub fn free_columns(&self) -> Vec<ColumnId> {
+        let inner: Vec<ColumnId> = self.relations().into_iter().flat_map(Relation::made_at_any_depth).collect();
+        self.columns().into_iter().filter(|id| !inner.contains(id)).collect()
+    }
+
+    /// The expression with each part that `replace` knows replaced, the outermost first.
+    pub fn mapped(self, replace: &impl Fn(&Expr) -> Option<Expr>) -> Self {
+        if let Some(replaced) = replace(&self) {
+            return replaced;
+        }
+        let Self { node, data_type } = self;
+        let boxed = |e: Box<Expr>| Box::new(e.mapped(replace));
+        let node = match node {
+            Node::Column(_) | Node::Literal(_) | Node::Constant(_) => node,
+            Node::Call { function, arguments } => Node::Call { function, arguments: arguments.into_iter().map(|a| a.mapped(replace)).collect() },
+            Node::Cast(inner) => Node::Cast(boxed(inner)),
+            Node::Case { branches, otherwise } => Node::Case {
+                branches: branches.into_iter().map(|(c, r)| (c.mapped(replace), r.mapped(replace))).collect(),
+                otherwise: otherwise.map(boxed),
+            },
+            Node::Exists { relation, condition } => Node::Exists { relation, condition: condition.map(boxed) },
+        };
+        Self { node, data_type }
+    }
+
+    /// The column, if the expression is nothing else.
+    pub fn as_column(&self) -> Option<ColumnId> {
+        match self.node {
+            Node::Column(id) => Some(id),
+            Node::Literal(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => None,
+        }
+    }
+
+    pub fn as_literal(&self) -> Option<&Scalar> {
+        match &self.node {
+            Node::Literal(value) => value.as_ref(),
+            Node::Column(_) | Node::Constant(_) | Node::Call { .. } | Node::Cast(_) | Node::Case { .. } | Node::Exists { .. } => None,
+        }
+    }
+}
+
+/// A group key: an expression below the cut.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    pub expr: Expr,
+    /// For EXPLAIN: as the analyst wrote it.
+    pub text: String,
+    pub place: TextPosition,
+}
+
+/// A part of the query that becomes one statement to the backend and one noisy answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Release {
+    pub input: Relation,
+    pub keys: Vec<Key>,
+    /// GROUPING SETS, ROLLUP and CUBE: the keys of each set, no set twice; empty for a plain GROUP BY of all keys.
+    pub sets: Vec<Vec<usize>>,
+    pub aggregates: Vec<Aggregate>,
+    /// Further columns, computed of what is released.
+    pub uncertainties: Vec<Uncertainty>,
+}
+
+/// The analyst's SQL between two releases: over released and public rows, its own rows constants of a later release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Middle {
+    /// Names releases as the outer query does.
+    pub query: Box<ast::Query>,
+    /// Types of its columns.
+    pub columns: Vec<Type>,
+    /// Releases that it reads.
+    pub releases: Vec<usize>,
+    /// One row by construction: its values stand in expressions.
+    pub rows: MiddleRows,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MiddleRows {
+    One,
+    Many,
+}
+
+/// The analyst's query with every release replaced by a table of released rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// Names releases as `"pgveil_0"`, `"pgveil_1"`, …; key columns `"k0"`, …; aggregates as [`aggregate_column`].
+    pub(crate) outer: Box<ast::Query>,
+    pub(crate) releases: Vec<Release>,
+    pub(crate) columns: Vec<ColumnInfo>,
+    pub(crate) middles: Vec<Middle>,
+    /// Each constant's middle query, and which of its columns it is.
+    pub(crate) constants: Vec<(usize, usize)>,
+    /// Public tables the outer query reads.
+    pub(crate) public_tables: Vec<TableId>,
+    /// Views of pgveil's own that it reads.
+    pub(crate) views: Vec<ViewKind>,
+}
+
+impl Query {
+    pub fn outer(&self) -> &ast::Query {
+        &self.outer
+    }
+
+    pub fn releases(&self) -> &[Release] {
+        &self.releases
+    }
+
+    pub fn column(&self, id: ColumnId) -> &ColumnInfo {
+        &self.columns[id.0 as usize]
+    }
+
+    pub fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    pub fn middles(&self) -> &[Middle] {
+        &self.middles
+    }
+
+    /// The middle query of a constant, and which of its columns it is.
+    pub fn constant(&self, id: ConstantId) -> (usize, usize) {
+        self.constants[id.0 as usize]
+    }
+
+    pub fn public_tables(&self) -> &[TableId] {
+        &self.public_tables
+    }
+
+    pub fn views(&self) -> &[ViewKind] {
+        &self.views
+    }
+}
+
+/// Alias of the n-th release in the outer query.
+pub fn release_alias(release: usize) -> String {
+    format!("pgveil_{release}")
+}
+
+/// The release that stands under this name in the outer query.
+pub(crate) fn release_number(alias: &str) -> Option<usize> {
+    alias.strip_prefix("pgveil_").and_then(|n| n.parse().ok())
+}
+
+/// Name of a view of pgveil's own in the outer query.
+pub fn view_alias(view: ViewKind) -> String {
+    format!("pgveil_view_{}", view.view().name)
+}
+
+/// Column of the n-th key of a release in the outer query.
+pub fn key_column(key: usize) -> String {
+    format!("k{key}")
+}
+
+/// Column that numbers the grouping set of a released row, where there are several.
+pub const SET_COLUMN: &str = "s";
+
+/// Column of the n-th aggregate of a release in the outer query.
+pub fn aggregate_column(aggregate: usize) -> String {
+    format!("a{aggregate}")
+}

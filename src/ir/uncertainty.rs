@@ -1,0 +1,51 @@
+//! The error of an answer, as an analyst may ask for it: a standard error, or an end of an interval.
+
+/// What is told of a value's noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statistic {
+    StandardError,
+    /// Ends of an interval that holds the clipped answer in at least 95 of 100 cases.
+    Low,
+    High,
+}
+
+/// Arithmetic over the aggregates of one group.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Formula {
+    /// Index among the release's aggregates.
+    Aggregate(usize),
+    Number {
+        value: f64,
+        is_integer: bool,
+    },
+    Negated(Box<Formula>),
+    Sum(Box<Formula>, Box<Formula>),
+    Difference(Box<Formula>, Box<Formula>),
+    Product(Box<Formula>, Box<Formula>),
+    /// Of two integers the quotient is truncated, as PostgreSQL does.
+    Quotient(Box<Formula>, Box<Formula>),
+    Root(Box<Formula>),
+    /// To this many decimals.
+    Rounded(Box<Formula>, i32),
+    /// A cast to a type with fractions.
+    Real(Box<Formula>),
+}
+
+impl Formula {
+    /// The aggregates that it reads.
+    pub fn aggregates(&self) -> Vec<usize> {
+        match self {
+            Self::Aggregate(at) => vec![*at],
+            Self::Number { .. } => Vec::new(),
+            Self::Negated(of) | Self::Root(of) | Self::Rounded(of, _) | Self::Real(of) => of.aggregates(),
+            Self::Sum(a, b) | Self::Difference(a, b) | Self::Product(a, b) | Self::Quotient(a, b) => [a.aggregates(), b.aggregates()].concat(),
+        }
+    }
+}
+
+/// One such column of a release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Uncertainty {
+    pub formula: Formula,
+    pub statistic: Statistic,
+}

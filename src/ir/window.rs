@@ -1,0 +1,137 @@
+//! Window calls in our own tree: what is computed of each row from the other rows of its partition.
+
+use super::aggregate::{Aggregate, Operation};
+use super::relation::Expr;
+use crate::catalog::Type;
+
+/// One window call. `analyze` adds the unit to the partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    pub ranked: Ranked,
+    pub partition: Vec<Expr>,
+    pub order: Vec<Order>,
+    /// `None` is the default: up to the last row that ties with this one, or all where nothing orders them.
+    pub frame: Option<Frame>,
+    /// PostgreSQL's result type, but for floats that are added as numerics.
+    pub data_type: Type,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ranked {
+    RowNumber,
+    Rank,
+    DenseRank,
+    PercentRank,
+    /// CUME_DIST.
+    Share,
+    /// NTILE of so many tiles.
+    Tile(i64),
+    /// LAG (below 0) and LEAD: the value that many rows on.
+    Neighbour {
+        value: Expr,
+        offset: i64,
+    },
+    /// The value at a place of the frame.
+    Placed {
+        value: Expr,
+        place: Position,
+    },
+    /// Over the rows of the frame.
+    Aggregate(Aggregate),
+}
+
+/// FIRST_VALUE, LAST_VALUE and NTH_VALUE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    First,
+    Last,
+    /// From 1.
+    Nth(i64),
+}
+
+/// Which rows around the current one a call reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    pub mode: FrameMode,
+    pub start: Edge,
+    pub end: Edge,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameMode {
+    Rows,
+    Range,
+    Groups,
+}
+
+/// An end of a frame; offsets are constants, never negative, of the type that the frame's mode takes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edge {
+    First,
+    Before(Expr),
+    Current,
+    After(Expr),
+    Last,
+}
+
+impl Frame {
+    /// Distances are measured in the ordering value itself.
+    pub fn measures(&self) -> bool {
+        self.mode == FrameMode::Range && [&self.start, &self.end].into_iter().any(|edge| matches!(edge, Edge::Before(_) | Edge::After(_)))
+    }
+}
+
+/// One term of ORDER BY.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    pub expr: Expr,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+impl Window {
+    /// Every expression that it reads.
+    pub fn reads(&self) -> Vec<&Expr> {
+        let own = match &self.ranked {
+            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_) => Vec::new(),
+            Ranked::Neighbour { value, offset: _ } | Ranked::Placed { value, place: _ } => vec![value],
+            Ranked::Aggregate(aggregate) => aggregate.reads(),
+        };
+        own.into_iter().chain(&self.partition).chain(self.order.iter().map(|o| &o.expr)).collect()
+    }
+
+    /// The call with every expression mapped.
+    ///
+    /// # Errors
+    /// Those of `map`.
+    pub fn try_map<E>(self, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Self, E> {
+        let ranked = match self.ranked {
+            other @ (Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_)) => other,
+            Ranked::Neighbour { value, offset } => Ranked::Neighbour { value: map(value)?, offset },
+            Ranked::Placed { value, place } => Ranked::Placed { value: map(value)?, place },
+            Ranked::Aggregate(Aggregate { operation, filter, data_type, place }) => {
+                let operation = mapped(operation, map)?;
+                Ranked::Aggregate(Aggregate { operation, filter: filter.map(&mut *map).transpose()?, data_type, place })
+            }
+        };
+        let partition = self.partition.into_iter().map(&mut *map).collect::<Result<_, E>>()?;
+        let order = self.order.into_iter().map(|o| Ok(Order { expr: map(o.expr)?, ..o })).collect::<Result<_, E>>()?;
+        Ok(Self { ranked, partition, order, frame: self.frame, data_type: self.data_type })
+    }
+}
+
+fn mapped<E>(operation: Operation, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Operation, E> {
+    Ok(match operation {
+        Operation::Count(e) => Operation::Count(map(e)?),
+        Operation::Sum(e) => Operation::Sum(map(e)?),
+        Operation::Average(e) => Operation::Average(map(e)?),
+        Operation::Variance { value, kind } => Operation::Variance { value: map(value)?, kind },
+        Operation::Extreme { value, end } => Operation::Extreme { value: map(value)?, end },
+        Operation::Truth { value, of } => Operation::Truth { value: map(value)?, of },
+        Operation::Paired { y, x, kind } => Operation::Paired { y: map(y)?, x: map(x)?, kind },
+        // No window call, as it was resolved.
+        other @ (Operation::CountRows | Operation::Distinct(_) | Operation::Unlike { .. } | Operation::Mode { .. } | Operation::Quantile { .. }) => {
+            other
+        }
+    })
+}

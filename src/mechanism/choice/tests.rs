@@ -1,0 +1,102 @@
+//! The rule of choice, its figures, and its edges.
+
+use crate::mechanism::calibration::{loss_gaussian, loss_laplace, loss_threshold};
+use crate::mechanism::choice::*;
+use crate::mechanism::loss::Mu;
+
+fn standing(epsilon: f64, accounting: Accounting, spent: Loss) -> Standing {
+    let down = Fixed::round_down;
+    Standing { cap: Cap::new(down(epsilon), down(1e-6), down(0.005), accounting).unwrap(), spent }
+}
+
+/// The two losses of a count at this standard error.
+fn count(error: f64) -> (Loss, Loss) {
+    (loss_laplace(Fixed::round_up(2f64.sqrt() / error)), loss_gaussian(Mu::round_down(1.0 / error)))
+}
+
+fn chosen(accounts: &[Standing], error: f64) -> Mechanism {
+    let (laplace, gaussian) = count(error);
+    choose(accounts, &[Either { laplace, gaussian }])
+}
+
+#[test]
+fn the_figures_of_the_rule() {
+    let fresh = [standing(1.0, Accounting::Gdp, Loss::ZERO)];
+    assert_eq!(chosen(&fresh, 10.0), Mechanism::Laplace);
+    assert_eq!(chosen(&fresh, 14.0), Mechanism::Gaussian);
+    assert_eq!(chosen(&fresh, 100.0), Mechanism::Gaussian);
+    // zCDP has the smaller Gaussian budget: Laplace holds out a little longer.
+    assert_eq!(chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 14.0), Mechanism::Laplace);
+    assert_eq!(chosen(&[standing(1.0, Accounting::Zcdp, Loss::ZERO)], 20.0), Mechanism::Gaussian);
+}
+
+#[test]
+fn every_account_must_agree() {
+    let role = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let rich = standing(50.0, Accounting::Gdp, Loss::ZERO);
+    assert_eq!(chosen(&[role, role], 10.0), Mechanism::Laplace);
+    // Of a large total one count is a smaller share by mu^2 than by epsilon.
+    assert_eq!(chosen(&[role, rich], 10.0), Mechanism::Gaussian);
+    assert_eq!(chosen(&[rich, role], 10.0), Mechanism::Gaussian);
+}
+
+#[test]
+fn a_closed_or_exhausted_pure_branch_takes_gaussian() {
+    let after_gaussian = standing(1.0, Accounting::Gdp, loss_gaussian(Mu(1)));
+    assert_eq!(chosen(&[after_gaussian], 10.0), Mechanism::Gaussian);
+    let nearly_out = Loss { epsilon: Some(Fixed::round_down(0.95)), ..Loss::ZERO };
+    assert_eq!(chosen(&[standing(1.0, Accounting::Gdp, nearly_out)], 10.0), Mechanism::Gaussian);
+    let keys_only = standing(1.0, Accounting::Gdp, loss_threshold(Fixed(1)));
+    assert_eq!(chosen(&[keys_only], 10.0), Mechanism::Laplace);
+}
+
+#[test]
+fn a_pure_account_takes_laplace_only() {
+    let pure = standing(1.0, Accounting::Pure, Loss::ZERO);
+    let gdp = standing(50.0, Accounting::Gdp, loss_gaussian(Mu(1)));
+    assert_eq!(chosen(&[pure], 100.0), Mechanism::Laplace);
+    assert_eq!(chosen(&[gdp, pure], 100.0), Mechanism::Laplace);
+}
+
+#[test]
+fn ties_go_to_the_gaussian_and_a_mechanism_without_epsilon_never_counts_as_pure() {
+    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    // Both use the whole budget.
+    let laplace = Loss { epsilon: Some(account.cap.epsilon()), ..Loss::ZERO };
+    let gaussian = Loss { epsilon: None, mu_squared: account.cap.mu_squared(), ..Loss::ZERO };
+    assert_eq!(choose(&[account], &[Either { laplace, gaussian }]), Mechanism::Gaussian);
+    assert_eq!(choose(&[account], &[Either { laplace: gaussian, gaussian }]), Mechanism::Gaussian);
+}
+
+#[test]
+fn releases_of_a_statement_take_one_noise() {
+    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let of = |error| {
+        let (laplace, gaussian) = count(error);
+        Either { laplace, gaussian }
+    };
+    let chosen = |releases: &[Either]| choose(&[account], releases);
+    assert_eq!(chosen(&[of(10.0), of(10.0)]), Mechanism::Laplace);
+    // One that prefers a Gaussian decides for its sibling, which alone would not take it.
+    assert_eq!((chosen(&[of(10.0)]), chosen(&[of(14.0)])), (Mechanism::Laplace, Mechanism::Gaussian));
+    assert_eq!(chosen(&[of(10.0), of(14.0)]), Mechanism::Gaussian);
+    assert_eq!(chosen(&[of(14.0), of(10.0)]), Mechanism::Gaussian);
+    // Each epsilon fits, their sum does not: eight counts of 0.141.
+    assert_eq!(chosen(&[of(10.0); 7]), Mechanism::Laplace);
+    assert_eq!(chosen(&[of(10.0); 8]), Mechanism::Gaussian);
+}
+
+#[test]
+fn a_release_without_choice_counts_in_the_sum_alone() {
+    let account = standing(1.0, Accounting::Gdp, Loss::ZERO);
+    let (laplace, gaussian) = count(10.0);
+    let count = Either { laplace, gaussian };
+    // As an exponential mechanism: alone it would rather be counted by mu^2.
+    let drawn = |epsilon: f64, mu_squared: f64| {
+        let loss = Loss { epsilon: Some(Fixed::round_up(epsilon)), mu_squared: Fixed::round_up(mu_squared), ..Loss::ZERO };
+        Either { laplace: loss, gaussian: loss }
+    };
+    assert_eq!(choose(&[account], &[count, drawn(0.01, 1e-4)]), Mechanism::Laplace);
+    assert_eq!(choose(&[account], &[count, drawn(0.5, 1e-4)]), Mechanism::Gaussian);
+    assert_eq!(choose(&[account], &[count, drawn(0.9, 1.0)]), Mechanism::Gaussian);
+}

@@ -1,0 +1,109 @@
+//! How high a parsed statement is. What walks it afterwards (printing, comparing, dropping, resolving) calls itself at each level.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{self, SetExpr};
+
+use super::depth;
+use super::depth::SET_LEVELS;
+use crate::refusal::Refusal;
+
+/// Most expressions, queries and relations within one another. [`chain`] lets no statement through that is higher, but for words that it takes for others than the parser does.
+const HEIGHT_MAX: usize = 300;
+
+/// Stack that a parser, this check and dropping the tree take for each word: a tree has no more levels than words. In a debug build some 3 KiB were seen.
+const WORD_BYTES: usize = 4 << 10;
+
+/// Runs what parses so many words, and checks what it has parsed before anything else walks it.
+pub(in crate::parse) fn with_room_for<T>(words: usize, parse: impl FnOnce() -> T) -> T {
+    let most = words.saturating_mul(WORD_BYTES);
+    stacker::maybe_grow(most + depth::STACK_BYTES, most + 4 * depth::STACK_BYTES, parse)
+}
+
+/// # Errors
+/// 54001 for a tree that is too high.
+pub(in crate::parse) fn check(tree: &impl ast::Visit) -> Result<(), Refusal> {
+    let mut height = Height { open: 0, sets: Vec::new() };
+    if tree.visit(&mut height).is_continue() { Ok(()) } else { Err(depth::too_high()) }
+}
+
+struct Height {
+    open: usize,
+    /// Of each open query.
+    sets: Vec<usize>,
+}
+
+impl Height {
+    fn enter(&mut self, levels: usize) -> ControlFlow<()> {
+        self.open += levels;
+        if self.open > HEIGHT_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// How many set operations stand within one another, by their operands alone.
+fn set_operations(body: &SetExpr) -> usize {
+    let (mut most, mut left) = (0, vec![(body, 0)]);
+    while let Some((body, around)) = left.pop() {
+        most = most.max(around);
+        if let SetExpr::SetOperation { left: one, right: other, .. } = body {
+            left.extend([(&**one, around + 1), (&**other, around + 1)]);
+        }
+    }
+    most
+}
+
+impl ast::Visitor for Height {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+        let levels = 1 + set_operations(&query.body) * SET_LEVELS as usize;
+        self.sets.push(levels);
+        self.enter(levels)
+    }
+
+    fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+        self.open -= self.sets.pop().unwrap_or(0);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, _: &ast::TableFactor) -> ControlFlow<()> {
+        self.enter(1)
+    }
+
+    fn post_visit_table_factor(&mut self, _: &ast::TableFactor) -> ControlFlow<()> {
+        self.open -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+        self.enter(1)
+    }
+
+    fn post_visit_expr(&mut self, _: &ast::Expr) -> ControlFlow<()> {
+        self.open -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::parse;
+
+    /// Words that the parser takes for names: what is counted of the words alone is told otherwise.
+    #[test]
+    fn no_word_hides_a_level() {
+        let cases =
+            (0..50).fold("1".to_owned(), |inner, _| format!("CASE WHEN t.end THEN 1 WHEN {inner}{} THEN 1 WHEN 1 THEN t.case END", "+1".repeat(200)));
+        for deep in [
+            format!("SELECT t.case{} FROM t", " OPERATOR(+) when".repeat(9_900)),
+            format!("SELECT t.case, {cases} FROM t"),
+            format!("SELECT t.case FROM b{}", " when JOIN b".repeat(12_000)),
+            format!("SELECT case FROM b{}", " when JOIN b".repeat(12_000)),
+            format!("SELECT case FROM b{} end", " when JOIN b".repeat(12_000)),
+            format!("EXECUTE p (t.case{})", " OPERATOR(+) when".repeat(9_900)),
+        ] {
+            assert!(parse(&deep).is_err(), "{}", &deep[..40]);
+        }
+        assert!(parse(&format!("SELECT t.case{} FROM t", " OPERATOR(+) when".repeat(60))).is_ok());
+    }
+}

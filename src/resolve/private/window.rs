@@ -1,0 +1,219 @@
+//! Window calls and DISTINCT ON over the rows of one unit.
+
+use sqlparser::ast;
+
+use super::per_unit::{computing, exact, made};
+use super::subquery::{Given, Place};
+use crate::catalog::Type;
+use crate::ir::aggregate::Operation;
+use crate::ir::relation::{ColumnId, Expr, Relation};
+use crate::ir::window::{Order, Position, Ranked, Window};
+use crate::policy::Scalar;
+use crate::refusal::{Refusal, sqlstate};
+use crate::resolve::Resolver;
+use crate::resolve::expression::aggregate_call::{aggregate, called_name};
+use crate::resolve::expression::plain_arguments;
+use crate::resolve::expression::window_spec::{Over, framed, over, placed_frame};
+use crate::resolve::names::scope::{Named, names_of};
+
+impl Resolver<'_> {
+    /// Resolves the window calls of a SELECT list.
+    pub(in crate::resolve) fn windows_in(
+        &mut self,
+        select: &ast::Select,
+        place: Place<'_>,
+        given: &mut Given,
+    ) -> Result<Vec<(ColumnId, Window)>, Refusal> {
+        let mut columns = Vec::new();
+        let mut found = Vec::new();
+        for expr in select.projection.iter().filter_map(crate::resolve::outer::query::item_expr) {
+            calls(expr, &mut found);
+        }
+        for expr in found {
+            let ast::Expr::Function(function) = expr else { continue };
+            let (window, result) = self.window(function, select, place, given)?;
+            let id = self.new_column(made("window", &window.data_type, true));
+            given.resolved.push((std::ptr::from_ref(expr), Expr::column(id, window.data_type.clone()).cast(result)));
+            columns.push((id, window));
+        }
+        Ok(columns)
+    }
+
+    /// One window call, and the type that PostgreSQL gives it.
+    fn window(&mut self, function: &ast::Function, select: &ast::Select, place: Place<'_>, given: &Given) -> Result<(Window, Type), Refusal> {
+        let name = names_of(&function.name)?.pop().unwrap_or_default();
+        let Over { partition_by, order_by, frame } = over(function, select)?;
+        if !self.determines_unit(partition_by, select, place.environment)? {
+            let unit = &self.policy.privacy.unit;
+            return Err(Refusal::unsupported(format!("a window over rows of more than one {unit}"))
+                .detail(format!("A value computed over rows of several would let one {unit} move the rows of others."))
+                .hint(format!("Write PARTITION BY with the column that identifies the {unit} first, or aggregate first and use the window above.")));
+        }
+        let expressions = self.expressions_at(place, given);
+        let partition = partition_by.iter().map(|e| expressions.value(e)).collect::<Result<_, _>>()?;
+        let order = orders(order_by, &expressions)?;
+        let frame = frame.map(|frame| framed(frame, &order, &expressions)).transpose()?.flatten();
+        let is_plain = function.filter.is_none() && function.within_group.is_empty() && function.null_treatment.is_none();
+        let positional = POSITIONAL.contains(&name.as_str());
+        if positional && !is_plain {
+            return Err(Refusal::unsupported(format!("this form of {name}()")));
+        }
+        if !positional {
+            if called_name(function).is_none() {
+                return Err(Refusal::unsupported(format!("the window function {name}()"))
+                    .hint("ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates are answered within one unit's rows."));
+            }
+            let found = aggregate(function, &expressions)?;
+            check_window_aggregate(&found.operation, &function.args, &name)?;
+            let result = found.data_type.clone();
+            let exact = exact(found, &name)?;
+            let data_type = exact.data_type.clone();
+            return Ok((Window { ranked: Ranked::Aggregate(exact), partition, order, frame, data_type }, result));
+        }
+        let arguments = plain_arguments(&function.args, &name)?.into_iter().map(|e| expressions.value(e)).collect::<Result<Vec<_>, _>>()?;
+        let (ranked, data_type) = positional_call(&name, arguments)?;
+        let frame = match &ranked {
+            Ranked::Placed { value: _, place } => placed_frame(*place, frame, &name)?,
+            // PostgreSQL reads no frame for these.
+            Ranked::RowNumber | Ranked::Rank | Ranked::DenseRank | Ranked::PercentRank | Ranked::Share | Ranked::Tile(_) => None,
+            Ranked::Neighbour { .. } | Ranked::Aggregate(_) => None,
+        };
+        Ok((Window { ranked, partition, order, frame, data_type: data_type.clone() }, data_type))
+    }
+
+    /// DISTINCT ON: the first row of each combination of its keys.
+    pub(in crate::resolve) fn first_rows(
+        &mut self,
+        select: &ast::Select,
+        order_by: Option<&ast::OrderBy>,
+        relation: Relation,
+        place: Place<'_>,
+    ) -> Result<(Relation, Vec<Named>), Refusal> {
+        let Some(ast::Distinct::On(keys)) = &select.distinct else { return Err(Refusal::unsupported("this form of DISTINCT")) };
+        if crate::resolve::outer::query::is_aggregated(&ast::Select { distinct: None, ..select.clone() }) {
+            return Err(Refusal::unsupported("DISTINCT ON over grouped rows"));
+        }
+        let given = Given::default();
+        let expressions = self.expressions_at(place, &given);
+        let partition: Vec<Expr> = keys.iter().map(|e| expressions.value(e)).collect::<Result<_, _>>()?;
+        let order = match order_by {
+            None => Vec::new(),
+            Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(exprs), interpolate: None }) => orders(exprs, &expressions)?,
+            Some(_) => return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "this form of ORDER BY is not PostgreSQL's")),
+        };
+        let matched = order.iter().take(partition.len()).all(|o| partition.contains(&o.expr));
+        if !matched {
+            return Err(Refusal::new("42P10", "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"));
+        }
+        let id = self.new_column(made("row_number", &Type::Int8, false));
+        let window = Window { ranked: Ranked::RowNumber, partition, order, frame: None, data_type: Type::Int8 };
+        let relation = Relation::Window { input: Box::new(relation), columns: vec![(id, window)] };
+        let one = Expr::literal(Some(Scalar::Int(1)), Type::Int8);
+        let first = Expr::call(crate::ir::functions::Function::Equal, vec![Expr::column(id, Type::Int8), one], Type::Bool);
+        let relation = Relation::Filter { input: Box::new(relation), predicate: first };
+        let (items, named) = self.items(select, place.scope, &given, None)?;
+        Ok((computing(relation, items), named))
+    }
+}
+
+/// Window functions that are no aggregates.
+const POSITIONAL: &[&str] =
+    &["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"];
+
+/// What PostgreSQL has over groups alone.
+fn check_window_aggregate(operation: &Operation, arguments: &ast::FunctionArguments, name: &str) -> Result<(), Refusal> {
+    let is_distinct = matches!(
+        arguments,
+        ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: Some(ast::DuplicateTreatment::Distinct), .. })
+    );
+    if is_distinct {
+        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, "DISTINCT is not implemented for window functions"));
+    }
+    if matches!(operation, Operation::Quantile { .. } | Operation::Mode { .. }) {
+        return Err(Refusal::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("OVER is not supported for ordered-set aggregate {name}")));
+    }
+    Ok(())
+}
+
+fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(Ranked, Type), Refusal> {
+    let form = || Refusal::unsupported(format!("this form of {name}()"));
+    let constant = |e: &Expr, lowest: i64| match e.as_literal() {
+        Some(Scalar::Int(n)) if (lowest..=10_000).contains(n) => Ok(*n),
+        _ => Err(Refusal::unsupported(format!("{name}() with a number that is not a constant from {lowest} to 10000"))),
+    };
+    let mut arguments = arguments.into_iter();
+    let found = match (name, arguments.next(), arguments.next(), arguments.next()) {
+        ("row_number", None, ..) => (Ranked::RowNumber, Type::Int8),
+        ("rank", None, ..) => (Ranked::Rank, Type::Int8),
+        ("dense_rank", None, ..) => (Ranked::DenseRank, Type::Int8),
+        ("ntile", Some(count), None, _) => (Ranked::Tile(constant(&count, 1)?), Type::Int4),
+        ("lag" | "lead", Some(value), offset, None) => {
+            let offset = offset.map_or(Ok(1), |e| constant(&e, 0))?;
+            let data_type = value.data_type.clone();
+            (Ranked::Neighbour { value, offset: if name == "lag" { -offset } else { offset } }, data_type)
+        }
+        ("percent_rank", None, ..) => (Ranked::PercentRank, Type::Float8),
+        ("cume_dist", None, ..) => (Ranked::Share, Type::Float8),
+        ("first_value" | "last_value", Some(value), None, _) => {
+            let data_type = value.data_type.clone();
+            let place = if name == "first_value" { Position::First } else { Position::Last };
+            (Ranked::Placed { value, place }, data_type)
+        }
+        ("nth_value", Some(value), Some(nth), None) => {
+            let data_type = value.data_type.clone();
+            (Ranked::Placed { value, place: Position::Nth(constant(&nth, 1)?) }, data_type)
+        }
+        _ => return Err(form()),
+    };
+    Ok(found)
+}
+
+fn orders(order_by: &[ast::OrderByExpr], expressions: &crate::resolve::expression::Expressions<'_>) -> Result<Vec<Order>, Refusal> {
+    order_by
+        .iter()
+        .map(|ast::OrderByExpr { expr, options: ast::OrderByOptions { sort, nulls_first }, with_fill }| {
+            let descending = match sort {
+                None | Some(ast::OrderBySort::Asc) => false,
+                Some(ast::OrderBySort::Desc) => true,
+                Some(ast::OrderBySort::Using(_)) => return Err(Refusal::unsupported("ORDER BY … USING")),
+            };
+            if with_fill.is_some() {
+                return Err(Refusal::new(sqlstate::SYNTAX_ERROR, "WITH FILL is not PostgreSQL's"));
+            }
+            if crate::resolve::outer::select::is_ordinal(expr) {
+                return Err(Refusal::unsupported("ORDER BY a position within private rows").hint("Name the column."));
+            }
+            Ok(Order { expr: expressions.value(expr)?, descending, nulls_first: nulls_first.unwrap_or(descending) })
+        })
+        .collect()
+}
+
+/// Window calls in an expression, outside subqueries; none holds another.
+fn calls<'e>(expr: &'e ast::Expr, found: &mut Vec<&'e ast::Expr>) {
+    use ast::Expr as E;
+    match expr {
+        E::Function(function) if function.over.is_some() => found.push(expr),
+        E::Function(ast::Function { args: ast::FunctionArguments::List(list), .. }) => {
+            for argument in &list.args {
+                if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument {
+                    calls(expr, found);
+                }
+            }
+        }
+        E::Nested(e) | E::IsNull(e) | E::IsNotNull(e) | E::IsTrue(e) | E::IsNotTrue(e) | E::IsFalse(e) | E::IsNotFalse(e) => calls(e, found),
+        E::UnaryOp { op: _, expr } | E::Cast { kind: _, expr, data_type: _, format: _ } => calls(expr, found),
+        E::BinaryOp { left, op: _, right } => [left, right].into_iter().for_each(|e| calls(e, found)),
+        E::Between { expr, negated: _, low, high } => [expr, low, high].into_iter().for_each(|e| calls(e, found)),
+        E::Extract { field: _, syntax: _, expr } => calls(expr, found),
+        E::InList { expr, list, negated: _ } => std::iter::once(expr.as_ref()).chain(list).for_each(|e| calls(e, found)),
+        E::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
+            operand.iter().chain(else_result).for_each(|e| calls(e, found));
+            for ast::CaseWhen { condition, result } in conditions {
+                calls(condition, found);
+                calls(result, found);
+            }
+        }
+        // Elsewhere a window call is met by the resolver of expressions, which refuses it by name.
+        _ => {}
+    }
+}

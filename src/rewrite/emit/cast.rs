@@ -1,0 +1,109 @@
+//! Casts over guarded operands.
+
+use super::guard::{Emitted, flushed_above, flushed_to, is_float, keep_integer, keep_within, within_digits, working};
+use super::parse_text::read;
+use super::sql;
+use crate::analyze::guarded_ranges::of_cast;
+use crate::analyze::interval::{FLOAT_MAX, Interval, beyond_digits, of_type};
+use crate::catalog::Type;
+use crate::ir::literal::integer_range;
+use crate::refusal::Refusal;
+
+/// Largest float4 that is kept, and the magnitude below which one becomes zero.
+const FLOAT4_MAX: f64 = 1e38;
+const FLOAT4_TINY: &str = "1e-37";
+
+/// Longest text that a value of a type has; infinite where that depends on the value.
+fn longest(data_type: &Type) -> f64 {
+    match data_type {
+        Type::Bool => 5.0,
+        Type::Int2 | Type::Int4 | Type::Int8 => 20.0,
+        Type::Float4 | Type::Float8 => 30.0,
+        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => 64.0,
+        Type::Interval => 100.0,
+        Type::Numeric(_) | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Other { .. } => f64::INFINITY,
+    }
+}
+
+/// The value as the target shows it: a numeric takes 15 digits of a float8 (6 of a float4), the last of them rounded up or down; a text has a float4's own digits.
+fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
+    match (from, to) {
+        (Type::Float8, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-14), ..value }),
+        (Type::Float4, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-5), ..value }),
+        // A clamp made it a float8.
+        (Type::Float4, Type::Text | Type::Varchar(_) | Type::Char(_)) => cast(value, &Type::Float8, &Type::Float4),
+        _ => Ok(value),
+    }
+}
+
+/// Casts that cannot fail: the operand is brought into the target's range first.
+pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
+    if from.is_string() && !to.is_string() {
+        return read(value, to);
+    }
+    let value = spelled(value, from, to)?;
+    let range = of_cast(value.range, from, to);
+    let plain =
+        |value: Emitted, range: Interval| Emitted { sql: sql::cast(value.sql, to), range, tiny: value.tiny && is_float(to), nodes: value.nodes + 1 };
+    match to {
+        Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => {
+            // A float8 just below 2^63 rounds up to it: stay a little inside.
+            let limit = if *to == Type::Int8 && is_float(from) { Interval::new(-9.2e18, 9.2e18) } else { of_type(to) };
+            let kept = if integer_range(from).is_some() && value.range.within(limit) { value } else { keep_integer(value, limit, from)? };
+            let range = of_cast(kept.range, from, to);
+            Ok(plain(kept, range.held(of_type(to))))
+        }
+        Type::Numeric(Some((precision, scale))) => {
+            let whole = i32::from(*precision) - i32::from(*scale);
+            let limit = beyond_digits(whole.min(30));
+            // What is rounded up to the limit is past it.
+            let step = 10f64.powi((-i32::from(*scale)).max(0));
+            let inside = value.range.lo > step - limit && value.range.hi < limit - step;
+            let is_whole = *scale >= 0 && integer_range(from).is_some();
+            let kept = if inside || (is_whole && value.range.lo > -limit && value.range.hi < limit) {
+                value
+            } else {
+                within_digits(value, whole.min(30), i32::from(*scale), from)?
+            };
+            let range = of_cast(kept.range, from, to);
+            Ok(plain(kept, range))
+        }
+        Type::Numeric(None) => Ok(plain(keep_within(value, working(to), from)?, range.held(working(to)))),
+        Type::Float8 => {
+            let kept = keep_within(value, Interval::new(-FLOAT_MAX, FLOAT_MAX), from)?;
+            // A numeric below float8's reach is an error, not zero; one of few decimals never is.
+            let kept = if matches!(from, Type::Numeric(digits) if digits.is_none_or(|(_, scale)| scale > 100)) {
+                flushed_to(kept, &Type::Numeric(None))?
+            } else {
+                kept
+            };
+            let range = kept.range;
+            Ok(Emitted { tiny: integer_range(from).is_none(), ..plain(kept, range) })
+        }
+        Type::Float4 => {
+            // Through float8, whose values below four bytes' reach become zero.
+            let wide = cast(value, from, &Type::Float8)?;
+            let kept = keep_within(wide, Interval::new(-FLOAT4_MAX, FLOAT4_MAX), &Type::Float8)?;
+            let kept = flushed_above(kept, FLOAT4_TINY)?;
+            // 2147483647 becomes 2147483648.
+            let range = Interval::new(f64::from(kept.range.lo as f32), f64::from(kept.range.hi as f32));
+            Ok(Emitted { tiny: true, ..plain(kept, range) })
+        }
+        Type::Char(Some(length)) => Ok(plain(value, Interval::new(0.0, f64::from(*length)))),
+        Type::Text | Type::Varchar(_) | Type::Char(None) if from.is_string() => Ok(plain(value, range)),
+        Type::Text | Type::Varchar(_) | Type::Char(None) => Ok(plain(value, Interval::new(0.0, longest(from)))),
+        // The last timestamp that is kept is the first of the year 10000, a day past the last date: what needs a date in the calendar clamps it again.
+        Type::Date | Type::Timestamp | Type::Timestamptz => {
+            let kept = keep_within(value, of_type(from), from)?;
+            let range = of_cast(kept.range, from, to);
+            Ok(plain(kept, range))
+        }
+        Type::Bool => Ok(plain(value, range)),
+        Type::Int2 | Type::Int4 | Type::Int8 => Ok(plain(value, Interval::new(0.0, 1.0))),
+        Type::Time => {
+            let kept = keep_within(value, of_type(from), from)?;
+            Ok(plain(kept, Interval::ALL))
+        }
+        Type::Uuid | Type::Interval | Type::Enum(_) | Type::Other { .. } => Err(Refusal::unsupported(format!("a cast to {to:?} over private rows"))),
+    }
+}

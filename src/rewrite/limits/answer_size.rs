@@ -1,0 +1,60 @@
+//! How many numbers a statement's answer may hold. All of them are in memory at once, and each is a draw of noise that nothing interrupts; what they cost in privacy may be
+//! next to nothing.
+
+use crate::analyze::{Axis, KeyRule, axes, grouped};
+use crate::policy::Policy;
+use crate::refusal::{Refusal, sqlstate};
+use crate::rewrite::ReleasePlan;
+use crate::rewrite::choice::{PartKind, PartPlan};
+
+/// Numbers for each group of `limits.groups`, which counts as so many groups at least: a policy of few groups means no shorter answers.
+const PER_GROUP: u64 = 10;
+const GROUPS_LEAST: u64 = 100_000;
+/// A value that is chosen takes as long as so many sums.
+const CHOICE: u64 = 16;
+/// Coordinates that an error is computed of in the time of one more number.
+const COORDINATES: u64 = 16;
+
+/// The numbers of a statement's releases so far.
+#[derive(Debug, Default)]
+pub struct Size(u64);
+
+impl Size {
+    /// Counts a release. Of groups that are shown by threshold nobody knows how many there are; they are not counted.
+    ///
+    /// # Errors
+    /// 54000 past the limit.
+    pub fn add(&mut self, plan: &ReleasePlan, policy: &Policy) -> Result<(), Refusal> {
+        self.0 = self.0.saturating_add(listed(plan).saturating_mul(width(plan)));
+        let most = u64::from(policy.limits.groups).max(GROUPS_LEAST) * PER_GROUP;
+        if self.0 <= most {
+            return Ok(());
+        }
+        Err(Refusal::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, format!("the answer would hold {} numbers, more than the limit of {most}", self.0))
+            .detail(format!("Each group has its own for each aggregate; an average takes two, a percentile, MIN, MAX or MODE() counts as {CHOICE}. Nothing was charged."))
+            .hint("Group by fewer keys, narrow them with WHERE, or ask for fewer aggregates at once."))
+    }
+}
+
+/// Groups that are known without the data.
+fn listed(plan: &ReleasePlan) -> u64 {
+    let of_axis = |axis: &Axis| match axis {
+        Axis::Tuples(tuples) => tuples.rows.len() as u64,
+        Axis::Key(at) => match &plan.keys[*at].1 {
+            KeyRule::Domain(values) => values.len() as u64,
+            KeyRule::Threshold => 1,
+        },
+    };
+    let of_set = |set: &Vec<usize>| axes(set, &plan.tuples).iter().fold(1u64, |cells, axis| cells.saturating_mul(of_axis(axis)));
+    grouped(&plan.sets, plan.keys.len()).iter().fold(0u64, |all, set| all.saturating_add(of_set(set)))
+}
+
+fn width(plan: &ReleasePlan) -> u64 {
+    let drawn = |part: &PartPlan| match &part.kind {
+        PartKind::Count { calibrated, weights: _, clip: _ } => calibrated.len() as u64,
+        PartKind::Choice { .. } => part.question.width() as u64 * CHOICE,
+    };
+    let coordinates = plan.coordinates.len() as u64;
+    let told: u64 = plan.uncertainties.iter().map(|told| told.formula.aggregates().len() as u64).sum();
+    coordinates + plan.parts.iter().map(drawn).sum::<u64>() + told * (1 + coordinates / COORDINATES)
+}

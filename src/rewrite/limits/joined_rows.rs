@@ -1,0 +1,208 @@
+//! What joins make of one unit's rows: how many there are where its bounded relations meet, and what these rows take.
+
+use std::collections::HashMap;
+
+use sqlparser::ast;
+
+/// Nanoseconds that a row takes for each relation that it is joined of, before any expression.
+const JOINED: u64 = 500;
+
+/// Nanoseconds that a row takes at each level of a sort, where texts are alike in their first thousands of characters.
+const SORTED: u64 = 5_000;
+
+/// The same where rows are grouped, for which PostgreSQL hashes them, as a rule.
+const GROUPED: u64 = 1_000;
+
+/// Nanoseconds that a row takes when it comes into a frame again.
+const FRAMED: u64 = 200;
+
+pub(in crate::rewrite) struct Made<'a> {
+    pub nanoseconds: u64,
+    bounded: &'a HashMap<String, u64>,
+    /// Of each query that is being visited, the rows of one unit, where something multiplies them.
+    queries: Vec<Option<Rows>>,
+    /// Of each expression that is being visited, whether it holds an aggregate.
+    aggregated: Vec<bool>,
+    /// The next query stands in FROM: it is computed once, and not for each row around it.
+    in_from: bool,
+}
+
+impl<'a> Made<'a> {
+    pub fn new(bounded: &'a HashMap<String, u64>) -> Self {
+        Self { nanoseconds: 0, bounded, queries: Vec::new(), aggregated: Vec::new(), in_from: false }
+    }
+
+    pub fn stand_in_from(&mut self, table: &ast::TableFactor) {
+        self.in_from = matches!(table, ast::TableFactor::Derived { .. });
+    }
+
+    pub fn enter(&mut self, query: &ast::Query) {
+        let around = if std::mem::take(&mut self.in_from) { None } else { self.queries.last().copied().flatten() };
+        let of_body = self.of_body(&query.body);
+        let rows = product(around.map(|around| around.made), of_body);
+        self.queries.push(rows.map(|made| Rows { made, groups: if is_one_group(&query.body) { around.map_or(1, |a| a.made) } else { made } }));
+        if let Some(rows) = rows {
+            let each = of_joins(&query.body).saturating_mul(JOINED).saturating_add(of_groups(&query.body, rows));
+            self.spend(rows.saturating_mul(each));
+        }
+    }
+
+    pub fn leave(&mut self) {
+        self.queries.pop();
+    }
+
+    pub fn begin(&mut self) {
+        self.aggregated.push(false);
+    }
+
+    /// An expression that takes so long for one row, and with all its parts so long.
+    pub fn add(&mut self, expr: &ast::Expr, own: u64, whole: u64) {
+        // Aggregates within a subquery are its own.
+        let is_of_group = self.aggregated.pop().unwrap_or(false) && !matches!(expr, ast::Expr::Exists { .. });
+        if let Some(around) = self.aggregated.last_mut() {
+            *around |= is_of_group || is_aggregate(expr);
+        }
+        let Some(Rows { made, groups }) = self.queries.last().copied().flatten() else { return };
+        let rows = if is_of_group { groups } else { made };
+        let more = match expr {
+            ast::Expr::Function(call) => {
+                let sorts = u64::from(call.over.is_some()) + u64::from(!call.within_group.is_empty()) + u64::from(is_distinct(call));
+                let frame = frame_rows(call, rows).saturating_mul(whole.saturating_add(FRAMED));
+                sorts.saturating_mul(levels(rows).saturating_mul(SORTED)).saturating_add(frame)
+            }
+            _ => 0,
+        };
+        self.spend(rows.saturating_mul(own.saturating_add(more)));
+    }
+
+    fn spend(&mut self, nanoseconds: u64) {
+        self.nanoseconds = self.nanoseconds.saturating_add(nanoseconds);
+    }
+
+    fn of_body(&self, body: &ast::SetExpr) -> Option<u64> {
+        match body {
+            ast::SetExpr::Select(select) => select.from.iter().map(|tables| self.of_tables(tables)).fold(None, product),
+            ast::SetExpr::Query(query) => self.of_query(query),
+            ast::SetExpr::SetOperation { left, right, .. } => match (self.of_body(left), self.of_body(right)) {
+                (Some(left), Some(right)) => Some(left.saturating_add(right)),
+                (left, right) => left.or(right),
+            },
+            _ => None,
+        }
+    }
+
+    fn of_tables(&self, tables: &ast::TableWithJoins) -> Option<u64> {
+        tables.joins.iter().map(|join| self.of_factor(&join.relation)).fold(self.of_factor(&tables.relation), product)
+    }
+
+    fn of_factor(&self, factor: &ast::TableFactor) -> Option<u64> {
+        let ast::TableFactor::Derived { subquery, alias, .. } = factor else { return None };
+        let bound = alias.as_ref().and_then(|alias| self.bounded.get(&alias.name.value));
+        bound.copied().or_else(|| self.of_query(subquery))
+    }
+
+    /// Rows that a derived table gives: grouped by the unit alone it is one.
+    fn of_query(&self, query: &ast::Query) -> Option<u64> {
+        match &*query.body {
+            ast::SetExpr::Select(select) if grouped(select) == 1 => None,
+            body => self.of_body(body),
+        }
+    }
+}
+
+/// How many rows of one unit a query makes, and how many groups of them.
+#[derive(Clone, Copy)]
+struct Rows {
+    made: u64,
+    groups: u64,
+}
+
+/// All of a unit's rows come together: they are grouped by the unit alone.
+fn is_one_group(body: &ast::SetExpr) -> bool {
+    matches!(body, ast::SetExpr::Select(select) if grouped(select) == 1)
+}
+
+/// What is above it is computed once a group.
+fn is_aggregate(expr: &ast::Expr) -> bool {
+    let ast::Expr::Function(call) = expr else { return false };
+    let name = call.name.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str());
+    call.over.is_none() && matches!(name, "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or")
+}
+
+fn product(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_mul(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Of a sort of so many rows.
+fn levels(rows: u64) -> u64 {
+    u64::from(u64::BITS - rows.leading_zeros())
+}
+
+fn grouped(select: &ast::Select) -> usize {
+    match &select.group_by {
+        ast::GroupByExpr::Expressions(keys, _) => keys.len(),
+        ast::GroupByExpr::All(_) => usize::MAX,
+    }
+}
+
+fn selects(body: &ast::SetExpr) -> Vec<&ast::Select> {
+    match body {
+        ast::SetExpr::Select(select) => vec![select],
+        ast::SetExpr::SetOperation { left, right, .. } => [selects(left), selects(right)].concat(),
+        // A query of its own.
+        _ => Vec::new(),
+    }
+}
+
+fn of_joins(body: &ast::SetExpr) -> u64 {
+    selects(body).iter().flat_map(|select| &select.from).map(|tables| 1 + tables.joins.len() as u64).sum()
+}
+
+/// Grouped by the unit alone its rows are all alike.
+fn of_groups(body: &ast::SetExpr, rows: u64) -> u64 {
+    let of_select = |select: &&ast::Select| match grouped(select) {
+        _ if select.distinct.is_some() => levels(rows).saturating_mul(GROUPED),
+        0 => 0,
+        1 => GROUPED,
+        _ => levels(rows).saturating_mul(GROUPED),
+    };
+    selects(body).iter().map(of_select).sum()
+}
+
+fn is_distinct(call: &ast::Function) -> bool {
+    matches!(&call.args, ast::FunctionArguments::List(list) if list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct))
+}
+
+/// Rows that may come into the frame anew with each row: those of a frame whose start moves.
+fn frame_rows(call: &ast::Function, rows: u64) -> u64 {
+    use ast::WindowFrameBound as Bound;
+    let Some(ast::WindowType::WindowSpec(spec)) = &call.over else { return 0 };
+    let Some(frame) = &spec.window_frame else { return 0 };
+    let reach = |bound: &Bound| match bound {
+        Bound::CurrentRow => 0,
+        Bound::Preceding(Some(offset)) | Bound::Following(Some(offset)) if frame.units == ast::WindowFrameUnits::Rows => {
+            number(offset).unwrap_or(rows)
+        }
+        Bound::Preceding(_) | Bound::Following(_) => rows,
+    };
+    let is_row = |bound: &Bound| *bound != Bound::CurrentRow || frame.units == ast::WindowFrameUnits::Rows;
+    match (&frame.start_bound, &frame.end_bound) {
+        (Bound::Preceding(None), _) => 0,
+        (start, end) if is_row(start) && end.as_ref().is_none_or(is_row) => rows.min(1 + reach(start).saturating_add(end.as_ref().map_or(0, reach))),
+        _ => rows,
+    }
+}
+
+fn number(offset: &ast::Expr) -> Option<u64> {
+    match offset {
+        ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => number(inner),
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) | ast::Value::SingleQuotedString(text) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}

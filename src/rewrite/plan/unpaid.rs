@@ -1,0 +1,51 @@
+//! The part of a plan that has to be asked of the data: what is answered already needs no statement and no charge.
+
+use sha2::{Digest, Sha256};
+
+use crate::mechanism::Loss;
+use crate::rewrite::{Plan, ReleasePlan};
+
+/// Some releases of a plan, to be made under one charge.
+#[derive(Debug, Clone)]
+pub struct Part<'p> {
+    plan: &'p Plan,
+    /// Ascending.
+    releases: Vec<usize>,
+}
+
+impl Plan {
+    /// Those of the given releases that have a price.
+    pub fn part(&self, releases: impl Fn(usize) -> bool) -> Part<'_> {
+        let releases = (0..self.releases.len()).filter(|at| !self.releases[*at].statements().is_empty() && releases(*at)).collect();
+        Part { plan: self, releases }
+    }
+}
+
+impl<'p> Part<'p> {
+    pub fn plan(&self) -> &'p Plan {
+        self.plan
+    }
+
+    pub fn contains(&self, release: usize) -> bool {
+        self.releases.binary_search(&release).is_ok()
+    }
+
+    pub fn releases(&self) -> impl Iterator<Item = &'p ReleasePlan> {
+        let plan = self.plan;
+        self.releases.clone().into_iter().map(|at| &plan.releases[at])
+    }
+
+    /// The price of the part, in one debit. No part costs more than the plan, whose price was found countable.
+    pub fn loss(&self) -> Loss {
+        let whole = self.plan.loss;
+        self.releases().fold(Loss::ZERO, |sum, release| release.loss().and_then(|own| sum.compose(own)).unwrap_or(whole))
+    }
+
+    /// Digest of the plan and of which releases are made; a charge names it.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        digest.update(self.plan.fingerprint);
+        self.releases.iter().for_each(|at| digest.update((*at as u64).to_be_bytes()));
+        digest.finalize().into()
+    }
+}

@@ -1,0 +1,123 @@
+//! What every statement of a release stands on: its rows, their unit and their keys, each key in one spelling.
+
+use std::collections::HashMap;
+
+use sqlparser::ast::{self, BinaryOperator as B};
+
+use crate::analyze::{AnalyzedRelease, KeyRule};
+use crate::catalog::Type;
+use crate::ir::{ColumnId, ColumnInfo, Expr};
+use crate::policy::{Policy, Scalar};
+use crate::refusal::Refusal;
+use crate::rewrite::emit::expression::{Cell, Expressions};
+use crate::rewrite::emit::relation::Flat;
+use crate::rewrite::emit::sql;
+
+/// Longest text that may become a group key, in bytes; a longer one counts as NULL.
+const KEY_BYTES_MAX: &str = "1000";
+
+/// The rows of a release.
+pub struct Ground {
+    pub from: ast::TableWithJoins,
+    pub condition: Option<ast::Expr>,
+    pub cells: HashMap<ColumnId, Cell>,
+    /// Canonical.
+    pub keys: Vec<ast::Expr>,
+    /// The bare column: no clamp, no cast, so that a cluster distributed by it can push grouping by it down.
+    pub unit: ast::Expr,
+}
+
+/// Keys are emitted, and what is outside their domains is left out.
+///
+/// # Errors
+/// 0A000 for a key that cannot be made total.
+pub fn ground(release: &AnalyzedRelease, policy: &Policy, columns: &[ColumnInfo], flat: Flat) -> Result<Ground, Refusal> {
+    let Flat { from, mut conditions, cells } = flat;
+    let expressions = Expressions { cells: &cells, relations: None };
+    let mut keys = Vec::new();
+    for (expr, rule) in &release.keys {
+        let key = canonical(expressions.emit(expr)?.0, &expr.data_type, rule);
+        if let Some(condition) = domain_condition(release, policy, columns, expr, rule, &key) {
+            conditions.push(condition);
+        }
+        keys.push(key);
+    }
+    let condition = sql::all(conditions.into_iter().map(sql::nested).collect());
+    let unit = release.lineage.units[0];
+    let unit = match cells.get(&unit) {
+        Some(cell) => cell.raw.clone(),
+        None => expressions.emit(&Expr::column(unit, release.lineage.data_type.clone()))?.0,
+    };
+    Ok(Ground { from, condition, cells, keys, unit })
+}
+
+/// Values outside a declared domain are dropped before any bounding, so that they use up nobody's bound.
+fn domain_condition(
+    release: &AnalyzedRelease,
+    policy: &Policy,
+    columns: &[ColumnInfo],
+    expr: &Expr,
+    rule: &KeyRule,
+    key: &ast::Expr,
+) -> Option<ast::Expr> {
+    let KeyRule::Domain(values) = rule else { return None };
+    let declared = inlined_columns(release, columns, expr)
+        .iter()
+        .any(|info| info.origin.is_some_and(|(table, position)| policy.tables[table.0].columns[position].domain.is_some()));
+    if !declared {
+        return None;
+    }
+    let listed = |value: &Scalar| match &expr.data_type {
+        Type::Char(_) => sql::cast(sql::text(&key_text(value, &expr.data_type)), &Type::Text),
+        data_type => sql::constant(Some(value), data_type),
+    };
+    let list: Vec<ast::Expr> = values.iter().flatten().map(listed).collect();
+    let listed = if list.is_empty() {
+        sql::value(ast::Value::Boolean(false))
+    } else {
+        ast::Expr::InList { expr: Box::new(sql::nested(key.clone())), list, negated: false }
+    };
+    if !values.contains(&None) {
+        return Some(listed);
+    }
+    Some(ast::Expr::BinaryOp { left: Box::new(listed), op: B::Or, right: Box::new(sql::is_null(key.clone())) })
+}
+
+/// Scanned columns behind an expression, computed ones followed to their definitions.
+pub(in crate::rewrite) fn inlined_columns<'c>(release: &AnalyzedRelease, columns: &'c [ColumnInfo], expr: &Expr) -> Vec<&'c ColumnInfo> {
+    expr.columns()
+        .into_iter()
+        .flat_map(|id| match release.computed.iter().find(|(computed, _)| *computed == id) {
+            Some((_, definition)) => inlined_columns(release, columns, definition),
+            None => vec![&columns[id.0 as usize]],
+        })
+        .collect()
+}
+
+/// One spelling for all equal values: the spelling of a popular key must not be one person's.
+pub(in crate::rewrite) fn canonical(key: ast::Expr, data_type: &Type, rule: &KeyRule) -> ast::Expr {
+    match data_type {
+        Type::Char(_) => canonical(sql::cast(key, &Type::Text), &Type::Text, rule),
+        Type::Numeric(_) => sql::call("trim_scale", vec![key]),
+        Type::Float4 | Type::Float8 => sql::binary(sql::nested(key), B::Plus, sql::cast(sql::number("0"), &Type::Float8)),
+        // A listed value is printed from its list, and is as long as that says.
+        Type::Text | Type::Varchar(_) if *rule == KeyRule::Threshold => {
+            let short = sql::binary(sql::call("octet_length", vec![key.clone()]), B::LtEq, sql::number(KEY_BYTES_MAX));
+            sql::case(vec![(short, key)], None)
+        }
+        Type::Text | Type::Varchar(_) | Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Uuid => key,
+        Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => key,
+    }
+}
+
+/// A scalar's canonical text, as the emitted statement returns it for a key of this type.
+pub fn key_text(value: &Scalar, data_type: &Type) -> String {
+    let text = sql::scalar_text(value);
+    match data_type {
+        // trim_scale: no trailing zeros after the point.
+        Type::Timestamptz => format!("{text}+00"),
+        Type::Char(_) => text.trim_end_matches(' ').to_owned(),
+        Type::Numeric(_) if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        _ => text,
+    }
+}

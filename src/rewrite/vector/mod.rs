@@ -1,0 +1,11 @@
+//! Counts and sums as one noisy vector: coordinates, fixed-point encoding, clipping and sensitivity.
+
+pub(in crate::rewrite) mod base_rows;
+pub(in crate::rewrite) mod clip;
+pub(in crate::rewrite) mod clipped_aggregate;
+pub(in crate::rewrite) mod coordinates;
+pub(in crate::rewrite) mod fixed_point;
+pub(in crate::rewrite) mod grouping_sets;
+pub(in crate::rewrite) mod rotation;
+pub(in crate::rewrite) mod sensitivity;
+pub(in crate::rewrite) mod standard_deviation;

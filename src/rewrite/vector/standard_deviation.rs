@@ -1,0 +1,66 @@
+//! The noise of what is computed of coordinates, known without the data: linear combinations of independent draws.
+
+use super::coordinates::{Count, Measure};
+use super::rotation::made_of;
+use crate::rewrite::{Lattice, ReleasePlan};
+
+/// What each coordinate's noise adds to a measure: signed standard deviations in the measure's unit. The draws are independent; two measures of one group share some.
+pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> {
+    let price = plan.price()?;
+    let mut noise = vec![0.0; price.calibrated.len()];
+    for (coordinate, factor) in measure_terms(measure) {
+        let (drawn, divisor) = made_of(plan.coordinates(), coordinate);
+        for (at, times) in drawn {
+            if let (Some(sum), Some(calibrated)) = (noise.get_mut(at), price.calibrated.get(at)) {
+                *sum += factor * times as f64 / divisor as f64 * calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
+            }
+        }
+    }
+    Some(noise)
+}
+
+/// How many times each coordinate, in units of its base lattice, is in a measure.
+pub fn measure_terms(measure: &Measure) -> Vec<(usize, f64)> {
+    let mut terms = Vec::new();
+    let mut add = |coordinate: usize, factor: f64| terms.push((coordinate, factor));
+    match measure {
+        Measure::Count(count) => counted(count, 1.0, &mut add),
+        Measure::Sum { values, count: Some(count), lattice } => {
+            add(*values, lattice.step.size() / 2.0);
+            counted(count, lattice.centre_twice() as f64 * lattice.step.size() / 2.0, &mut add);
+        }
+        Measure::Sum { values, count: None, lattice } => add(*values, lattice.step.size()),
+        Measure::Centred { values, lattice } => add(*values, lattice.step.size() / 2.0),
+        Measure::Squares { lacks, count, lattice } => {
+            let most = (lattice.ends().hi - lattice.ends().lo) / 2.0;
+            add(*lacks, -product_step(lattice, lattice));
+            counted(count, most * most, &mut add);
+        }
+        Measure::Products { products, y, x } => add(*products, product_step(y, x)),
+    }
+    terms
+}
+
+/// A number of rows, `factor` times.
+fn counted(count: &Count, factor: f64, add: &mut impl FnMut(usize, f64)) {
+    match count.all {
+        Some(all) => {
+            add(count.rows, factor / 2.0);
+            add(all, factor / 2.0);
+        }
+        None => add(count.rows, factor),
+    }
+    if let Some(nulls) = count.nulls {
+        add(nulls, -factor);
+    }
+}
+
+/// Standard deviation of a measure's noise, in the measure's own unit.
+pub fn measure_deviation(plan: &ReleasePlan, measure: &Measure) -> Option<f64> {
+    measure_noise(plan, measure).map(|noise| noise.iter().map(|n| n * n).sum::<f64>().sqrt())
+}
+
+/// What one unit of a product's coordinate stands for.
+pub fn product_step(y: &Lattice, x: &Lattice) -> f64 {
+    y.divisor_with(x) as f64 * y.step.size() * x.step.size() / 4.0
+}

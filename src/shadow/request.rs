@@ -1,0 +1,108 @@
+//! Plain data that the wire, the engine and the shadow hand on: who asks, what is bound, what a statement gives.
+
+use bytes::Bytes;
+
+use crate::memory::Share;
+use crate::policy::Wishes;
+
+/// Who asks, and the session settings that reach an answer.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// The policy role, which is the user that logged in.
+    pub role: String,
+    /// The settings `pgveil.*`.
+    pub wishes: Wishes,
+    /// Settings of PostgreSQL that reach the printed form of a value: (name, value), names from a fixed list
+    /// (`TimeZone`, `DateStyle`, `IntervalStyle`, `extra_float_digits`, `bytea_output`). Values are not yet checked by PostgreSQL.
+    pub settings: Vec<(String, String)>,
+    /// Schemas of unqualified names, in order.
+    pub search_path: Vec<String>,
+    /// The number that its session's BackendKeyData told; 0 for who asks without a session.
+    pub process: i32,
+    /// Where the rows of answers are counted.
+    pub share: Share,
+}
+
+impl Asker {
+    /// The setting in force, which is the last of its name.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether what is printed reads back as the same value: other styles of dates name zones by words that mean several, and fewer digits lose some.
+    pub fn prints_exactly(&self) -> bool {
+        self.setting("DateStyle").is_none_or(|style| style.starts_with("ISO"))
+            && self.setting("extra_float_digits").is_none_or(|digits| digits.parse().is_ok_and(|digits: i64| digits > 0))
+    }
+
+    /// Whether, moreover, a value has one printed form.
+    pub fn prints_plainly(&self) -> bool {
+        self.prints_exactly() && self.setting("IntervalStyle").is_none_or(|style| style == "postgres")
+    }
+
+    /// The same, printing so. ISO is set behind the style that was there and not in its place: it leaves the order of day and month, in which texts are read.
+    #[must_use]
+    pub fn printing_plainly(mut self) -> Self {
+        for (name, value) in [("DateStyle", "ISO"), ("IntervalStyle", "postgres"), ("extra_float_digits", "1")] {
+            self.settings.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+}
+
+/// How a value travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Text,
+    Binary,
+}
+
+/// One bound parameter, as the client sent it; `None` is NULL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    pub format: Format,
+    pub value: Option<Bytes>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDescription {
+    pub name: String,
+    /// PostgreSQL's type OID.
+    pub type_oid: u32,
+    /// pg_type.typlen.
+    pub type_size: i16,
+    pub type_modifier: i32,
+}
+
+/// Types of a statement's parameters and columns; free, touches no data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// Type OID of each parameter.
+    pub parameters: Vec<u32>,
+    pub columns: Vec<ColumnDescription>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_setting_of_a_name_counts() {
+        let settings = [("TimeZone", "UTC"), ("datestyle", "SQL, DMY"), ("IntervalStyle", "iso_8601"), ("extra_float_digits", "0")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let asker = Asker { role: String::new(), wishes: Wishes::default(), settings, search_path: Vec::new(), process: 0, share: Share::default() };
+        assert!(!asker.prints_exactly() && !asker.prints_plainly());
+        let plain = asker.clone().printing_plainly();
+        assert!(plain.prints_exactly() && plain.prints_plainly());
+        assert!(plain.settings.starts_with(&asker.settings), "the order of day and month is lost");
+        let told = |name, value: &str| {
+            let mut asker = plain.clone();
+            asker.settings.push((str::to_owned(name), value.to_owned()));
+            (asker.prints_exactly(), asker.prints_plainly())
+        };
+        assert_eq!(
+            [told("IntervalStyle", "iso_8601"), told("DateStyle", "German"), told("extra_float_digits", "-1")],
+            [(true, false), (false, false), (false, false)]
+        );
+    }
+}

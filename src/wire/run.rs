@@ -1,0 +1,243 @@
+//! One question to the engine, and the wait for it.
+//!
+//! The engine charges before it runs, and counts failures after. So its future is never dropped half-way: it runs in a task of its own and ends under
+//! the policy's timeout, whatever becomes of the client that asked. A CancelRequest and a vanished client only cancel the token, which the engine
+//! obeys in its own order; `statement_timeout` ends the client's wait alone, and the session goes on. To bound what one session leaves behind, a question
+//! waits while [`UNFINISHED_MAX`] answers that it walked away from still run, and the session's place among the connections stays taken until all have ended.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sha2::{Digest, Sha256};
+use tokio::task::JoinError;
+use tokio_util::sync::CancellationToken;
+
+use super::DRAIN_TIMEOUT;
+use super::connection::Connection;
+use super::outcome::Stop;
+use super::portal::{Reply, text_column};
+use crate::engine::{Answer, Argument, Asker, COPIES, ColumnDescription, Description, Format, Service, Size, Turn};
+use crate::error::Error;
+use crate::parse;
+use crate::parse::{ExplainFormat, Query};
+use crate::refusal::{Refusal, sqlstate};
+
+const JSON_OID: u32 = 114;
+/// Answers of one session that may still run while nobody waits for them.
+const UNFINISHED_MAX: usize = 4;
+
+impl<S: Service> Connection<S> {
+    pub(super) async fn answer(&mut self, query: &Query, parameters: &[u32], arguments: &[Argument], formats: &[Format]) -> Result<Reply, Stop> {
+        let (asker, question) = (self.asker(), query.clone());
+        let (parameters, arguments, formats) = (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
+        let answered = self
+            .ask("answer", query, |service, token| async move { service.answer(&asker, &question, &parameters, &arguments, &formats, token).await });
+        let Answer { columns, rows, notices, warnings, held } = answered.await?;
+        let notices = notices.into_iter().map(|text| ("NOTICE", Refusal::new("00000", text)));
+        let notices = warnings.into_iter().map(|warning| ("WARNING", warning)).chain(notices).collect();
+        Ok(Reply { notices, columns: Some(columns), rows, held: Some(held), ..Reply::done("SELECT") })
+    }
+
+    /// Free, and touches no data.
+    pub(super) async fn described(&mut self, query: &Query, types: &[u32]) -> Result<Description, Stop> {
+        let (asker, question, types) = (self.asker(), query.clone(), types.to_vec());
+        self.ask("describe", query, |service, token| async move {
+            tokio::select! {
+                described = service.describe(&asker, &question, &types) => described,
+                () = token.cancelled() => Err(Error::Cancelled),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn explain(
+        &mut self,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+        format: ExplainFormat,
+    ) -> Result<Reply, Stop> {
+        let (asker, question, json) = (self.asker(), query.clone(), format == ExplainFormat::Json);
+        let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
+        let explained = self.ask("explain", query, |service, token| async move {
+            tokio::select! {
+                explained = service.explain(&asker, &question, &parameters, &arguments, json) => explained,
+                () = token.cancelled() => Err(Error::Cancelled),
+            }
+        });
+        let lines = explained.await?;
+        let rows = match format {
+            ExplainFormat::Text => lines.into_iter().map(|line| vec![line]).collect(),
+            ExplainFormat::Json => vec![vec![lines.join("\n")]],
+        };
+        Ok(Reply::texts("EXPLAIN", vec![explain_column(format)], rows))
+    }
+
+    pub(super) fn asker(&self) -> Asker {
+        Asker {
+            role: self.role.clone(),
+            wishes: self.settings.wishes(),
+            settings: self.settings.of_answers(),
+            search_path: self.settings.search_path(&self.role),
+            process: self.key.process,
+            share: self.share.clone(),
+        }
+    }
+
+    /// What charges nothing and reads released values only.
+    pub(super) async fn ask_free<T, F>(&mut self, question: impl FnOnce(Arc<S>) -> F) -> Result<T, Stop>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        self.wait(|service, token| {
+            let asked = question(service);
+            async move {
+                tokio::select! {
+                    given = asked => given,
+                    () = token.cancelled() => Err(Error::Cancelled),
+                }
+            }
+        })
+        .await
+    }
+
+    /// The turn for work on a text of this size.
+    pub(super) async fn turn(&mut self, size: Size) -> Result<Turn, Stop> {
+        match size {
+            Size::Small => Ok(Turn::at_once()),
+            Size::Large => {
+                let role = self.role.clone();
+                self.ask_free(|service| async move { Ok(service.lane().turn(&role, size).await) }).await
+            }
+        }
+    }
+
+    /// Runs the question and logs it: never its text or its values.
+    async fn ask<T, F>(&mut self, kind: &'static str, query: &Query, question: impl FnOnce(Arc<S>, CancellationToken) -> F) -> Result<T, Stop>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let started = Instant::now();
+        let _held = match Size::of(query) {
+            Size::Small => None,
+            Size::Large => Some(self.share.hold(COPIES * parse::weight(&query.to_sql()))?),
+        };
+        let result = self.wait(question).await;
+        let sqlstate = match &result {
+            Ok(_) => "00000",
+            Err(Stop::Refused(refusal) | Stop::Fatal(refusal)) => &refusal.sqlstate,
+            Err(Stop::Closed) => "08006",
+        };
+        self.service.meter().question(kind, sqlstate, started.elapsed());
+        let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+        tracing::info!(role = self.role, kind, statement = fingerprint(query), milliseconds, sqlstate, "asked");
+        result
+    }
+
+    async fn wait<T, F>(&mut self, question: impl FnOnce(Arc<S>, CancellationToken) -> F) -> Result<T, Stop>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let running = self.key.run();
+        let token = running.token.clone();
+        let patience = |timeout| crate::engine::patience(timeout, self.service.quantum());
+        let deadline = self.settings.duration("statement_timeout").map(|timeout| tokio::time::Instant::now() + patience(timeout));
+        self.make_room(deadline, &token).await?;
+        let future = question(self.service.clone(), token.clone());
+        let held = (self.place.clone(), self.answers.clone());
+        let mut task = tokio::spawn(async move {
+            let result = future.await;
+            drop(held);
+            result
+        });
+        match self.watch(&mut task, deadline, &token).await {
+            Ok(Ok(Ok(value))) => Ok(value),
+            Ok(Ok(Err(error))) => Err(Stop::Refused(error.report())),
+            Ok(Err(error)) => Err(Stop::Refused(lost(&error))),
+            Err(stop) => {
+                self.unfinished.push(tokio::spawn(async move {
+                    let _ = task.await;
+                }));
+                Err(stop)
+            }
+        }
+    }
+
+    /// Waits while too many answers still run that nobody waits for.
+    async fn make_room(&mut self, deadline: Option<tokio::time::Instant>, token: &CancellationToken) -> Result<(), Stop> {
+        self.unfinished.retain(|task| !task.is_finished());
+        if self.unfinished.len() < UNFINISHED_MAX {
+            return Ok(());
+        }
+        let mut before = std::mem::take(&mut self.unfinished);
+        let freed = async {
+            tokio::select! {
+                _ = futures::future::select_all(before.iter_mut()) => Ok(()),
+                () = token.cancelled() => Err(Stop::Refused(Error::Cancelled.report())),
+            }
+        };
+        let freed = self.watch(freed, deadline, token).await.and_then(|freed| freed);
+        before.retain(|task| !task.is_finished());
+        self.unfinished = before;
+        freed
+    }
+
+    /// The future's output, unless the client's patience, the client or the server ends first.
+    async fn watch<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        deadline: Option<tokio::time::Instant>,
+        token: &CancellationToken,
+    ) -> Result<T, Stop> {
+        let overdue = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let shutdown = self.shutdown.clone();
+        let drained = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(DRAIN_TIMEOUT).await;
+        };
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            () = overdue => {
+                let refusal = Refusal::new(sqlstate::QUERY_CANCELED, "canceling statement due to statement timeout");
+                Err(Stop::Refused(refusal.detail("What was charged stays charged.")))
+            }
+            () = self.channel.gone() => {
+                token.cancel();
+                Err(Stop::Closed)
+            }
+            () = drained => {
+                token.cancel();
+                Err(Stop::shutdown())
+            }
+        }
+    }
+}
+
+pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {
+    let column = text_column("QUERY PLAN");
+    match format {
+        ExplainFormat::Text => column,
+        ExplainFormat::Json => ColumnDescription { type_oid: JSON_OID, ..column },
+    }
+}
+
+/// The engine's task panicked; its message may hold values, so only the place it is told under is logged.
+fn lost(error: &JoinError) -> Refusal {
+    let incident = format!("{:08x}", rand::random::<u32>());
+    tracing::error!(incident, panicked = error.is_panic(), "an answer was lost");
+    Error::Internal { incident }.report()
+}
+
+/// Twelve hex characters that tell statements apart in the log.
+fn fingerprint(query: &Query) -> String {
+    Sha256::digest(query.to_sql()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
