@@ -12,7 +12,7 @@ mod conversion;
 mod events;
 mod exponential;
 #[cfg(test)]
-mod goals_tests;
+mod goals;
 mod loss;
 mod noise;
 pub mod normal;
