@@ -1,7 +1,7 @@
 //! Rows that every private row stands beside, whatever it holds: what is computed for each pair takes as long as there are such rows.
 
-use super::row_facts::equated_apart;
-use crate::ir::{ConstantId, Expr, Relation, TableId};
+use crate::ir::functions::Function;
+use crate::ir::{ColumnId, ConstantId, Expr, Node, Relation, TableId};
 
 /// Public rows of a join, or of EXISTS, that no equality picks by the row around.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,16 +12,18 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// `None` where an equality with a column of the other side picks rows.
+    /// What this side is joined of, but for what an equality picks by a column of the other side, or of
+    /// what is picked so. The conditions read these two sides alone.
     pub fn of(side: &Relation, conditions: &[Expr]) -> Option<Self> {
-        let own = side.made_at_any_depth();
-        let is_picked =
-            conditions.iter().flat_map(Expr::conjuncts).any(|condition| equated_apart(condition, &own).any(|(_, other)| !other.columns().is_empty()));
-        if is_picked {
+        let mut met = Met { own: side.made_at_any_depth(), pieces: Vec::new(), told: Vec::new() };
+        conditions.iter().flat_map(Expr::conjuncts).for_each(|condition| met.equate(condition));
+        met.take_apart(side);
+        let left = met.left();
+        if left.is_empty() {
             return None;
         }
         let mut beside = Self { tables: Vec::new(), constants: Vec::new() };
-        beside.add(side);
+        left.into_iter().for_each(|piece| beside.add(piece));
         Some(beside)
     }
 
@@ -33,5 +35,85 @@ impl Beside {
             Relation::Window { .. } | Relation::Join { .. } | Relation::Union { .. } | Relation::Bounded { .. } => {}
         }
         relation.inputs().into_iter().for_each(|input| self.add(input));
+    }
+}
+
+/// A side of a join, taken apart.
+struct Met<'a> {
+    own: Vec<ColumnId>,
+    pieces: Vec<&'a Relation>,
+    /// Columns, and those that tell each of them.
+    told: Vec<(ColumnId, Vec<ColumnId>)>,
+}
+
+impl<'a> Met<'a> {
+    fn take_apart(&mut self, relation: &'a Relation) {
+        match relation {
+            Relation::Scan(_) | Relation::Constants(_) | Relation::Group { .. } | Relation::Union { .. } => self.pieces.push(relation),
+            Relation::Filter { input, predicate } => {
+                predicate.conjuncts().into_iter().for_each(|condition| self.equate(condition));
+                self.take_apart(input);
+            }
+            Relation::Project { input, columns } => {
+                for (id, expr) in columns {
+                    self.tell(*id, expr);
+                    let sources = expr.columns();
+                    // What picks a value picks by what it is computed of, where that is of one row.
+                    if sources.len() == 1 || input.only_scan().is_some_and(|scan| sources.iter().all(|id| scan.columns.contains(id))) {
+                        self.told.extend(sources.into_iter().map(|source| (source, vec![*id])));
+                    }
+                }
+                self.take_apart(input);
+            }
+            Relation::Window { input, columns: _ } | Relation::Bounded { input, unit: _, rows: _ } => self.take_apart(input),
+            Relation::Join { kind: _, left, right, on } => {
+                on.iter().flat_map(Expr::conjuncts).for_each(|condition| self.equate(condition));
+                self.take_apart(left);
+                self.take_apart(right);
+            }
+        }
+    }
+
+    fn equate(&mut self, condition: &Expr) {
+        let Node::Call { function: Function::Equal, arguments } = &condition.node else { return };
+        let [a, b] = arguments.as_slice() else { return };
+        for (one, other) in [(a, b), (b, a)] {
+            if let Some(id) = one.as_column() {
+                self.tell(id, other);
+            }
+        }
+    }
+
+    /// A constant picks the same rows for all.
+    fn tell(&mut self, column: ColumnId, by: &Expr) {
+        let by_columns = by.columns();
+        if by.relations().is_empty() && !by_columns.is_empty() {
+            self.told.push((column, by_columns));
+        }
+    }
+
+    /// The pieces that nothing picks.
+    fn left(mut self) -> Vec<&'a Relation> {
+        let mut known: Vec<ColumnId> = Vec::new();
+        loop {
+            let is_known = |id: &ColumnId| !self.own.contains(id) || known.contains(id);
+            let told = self.told.iter().filter(|(column, by)| !is_known(column) && by.iter().all(is_known));
+            let more: Vec<ColumnId> = told.map(|(column, _)| *column).collect();
+            if more.is_empty() {
+                return self.pieces;
+            }
+            known.extend(more);
+            let (picked, left): (Vec<_>, Vec<_>) = self.pieces.into_iter().partition(|piece| shown(piece).iter().any(|id| known.contains(id)));
+            known.extend(picked.into_iter().flat_map(shown));
+            self.pieces = left;
+        }
+    }
+}
+
+/// The columns that are read of it.
+fn shown(piece: &Relation) -> Vec<ColumnId> {
+    match piece {
+        Relation::Group { input: _, keys, aggregates: _ } => keys.iter().copied().chain(piece.made()).collect(),
+        _ => piece.made(),
     }
 }

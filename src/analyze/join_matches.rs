@@ -1,7 +1,7 @@
 //! How many rows of one side of a join a row of the other finds: at most one where keys lie within what is equated.
 
 use super::row_facts::equated_apart;
-use crate::catalog::Equality;
+use crate::catalog::{Equality, Type};
 use crate::ir::equality;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation};
@@ -22,20 +22,28 @@ pub(super) fn at_most_one(schema: Schema<'_>, side: &Relation, units: &[ColumnId
     conditions.iter().for_each(|condition| within.equate(condition));
     // Units are of one type and never of a loose collation.
     let mut fixed: Vec<(ColumnId, Equality)> = units.iter().map(|id| (*id, Equality::Exact)).collect();
+    // Of one row, and not only of values that are equal.
+    let mut single: Vec<ColumnId> = Vec::new();
     loop {
         // What reads no column of this side is of one value for each row of the other.
-        let is_known = |id: &ColumnId| !own.contains(id) || fixed.contains(&(*id, Equality::Exact));
-        let told = within.told.iter().filter(|told| told.by.iter().all(is_known)).map(|told| (told.column, told.equality.clone()));
+        let is_single = |id: &ColumnId| !own.contains(id) || single.contains(id);
+        let is_known = |id: &ColumnId, through: Through| {
+            let is_enough = through == Through::Equality || is_one_spelling(&schema.columns[id.0 as usize].data_type);
+            is_single(id) || is_enough && fixed.contains(&(*id, Equality::Exact))
+        };
+        let told = within.told.iter().filter(|told| told.by.iter().all(|id| is_known(id, told.through)));
+        let told = told.map(|told| (told.column, told.equality.clone()));
         let more: Vec<(ColumnId, Equality)> = told.filter(|found| !fixed.contains(found)).collect();
         let (found, left): (Vec<&Relation>, Vec<&Relation>) = within.pieces.iter().copied().partition(|piece| is_found(schema, piece, &fixed));
         let is_settled = more.is_empty() && found.is_empty();
         fixed.extend(more);
         for piece in found {
-            fixed.extend(piece.made().into_iter().map(|id| (id, Equality::Exact)));
+            single.extend(piece.made());
             if let Relation::Group { input: _, keys, aggregates: _ } = piece {
-                fixed.extend(keys.iter().map(|id| (*id, Equality::Exact)));
+                single.extend(keys);
             }
         }
+        fixed.extend(single.iter().map(|id| (*id, Equality::Exact)).filter(|one| !fixed.contains(one)).collect::<Vec<_>>());
         within.pieces = left;
         if within.pieces.is_empty() {
             return true;
@@ -51,6 +59,31 @@ struct Told {
     column: ColumnId,
     by: Vec<ColumnId>,
     equality: Equality,
+    through: Through,
+}
+
+/// How a column is told by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Through {
+    /// It is one of them, or equal to it.
+    Equality,
+    /// It is computed of them: of values that are equal and still not alike (1.0 and 1.00) unlike ones may come.
+    Computation,
+}
+
+impl Through {
+    fn of(expr: &Expr) -> Self {
+        if expr.as_column().is_some() { Self::Equality } else { Self::Computation }
+    }
+}
+
+/// Equal values of the type are one value, whatever is computed of them.
+fn is_one_spelling(data_type: &Type) -> bool {
+    match data_type {
+        Type::Bool | Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(Some(_)) | Type::Text | Type::Varchar(_) | Type::Char(Some(_)) => true,
+        Type::Uuid | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Time | Type::Enum(_) => true,
+        Type::Numeric(None) | Type::Float4 | Type::Float8 | Type::Char(None) | Type::Interval | Type::Other { .. } => false,
+    }
 }
 
 /// The relations that a side is joined of, and which columns others tell.
@@ -70,8 +103,10 @@ impl<'a> Within<'a> {
             }
             Relation::Project { input, columns } => {
                 for (id, expr) in columns.iter().filter(|(_, expr)| expr.relations().is_empty()) {
-                    self.told.push(Told { column: *id, by: expr.columns(), equality: Equality::Exact });
-                    self.told.extend(expr.as_column().map(|source| Told { column: source, by: vec![*id], equality: Equality::Exact }));
+                    let (by, through) = (expr.columns(), Through::of(expr));
+                    self.told.push(Told { column: *id, by, equality: Equality::Exact, through });
+                    let through = Through::Equality;
+                    self.told.extend(expr.as_column().map(|source| Told { column: source, by: vec![*id], equality: Equality::Exact, through }));
                 }
                 self.take_apart(input);
             }
@@ -108,7 +143,7 @@ impl<'a> Within<'a> {
             return;
         }
         if let Some(equality) = equality(column, by, self.schema.policy, self.schema.columns) {
-            self.told.push(Told { column, by: by.columns(), equality });
+            self.told.push(Told { column, by: by.columns(), equality, through: Through::of(by) });
         }
     }
 }
@@ -142,6 +177,9 @@ fn groups_by(schema: Schema<'_>, id: ColumnId, compared: &Equality) -> bool {
     }
 }
 
+/// Equalities of the first arm that are looked for in the others.
+const COMMON_MAX: usize = 100;
+
 /// The conditions, and the equalities that stand in every arm of an OR among them.
 pub(super) fn with_common(conditions: Vec<Expr>) -> Vec<Expr> {
     let common: Vec<Expr> = conditions.iter().flat_map(in_every_arm).filter(|equality| !conditions.contains(equality)).collect();
@@ -155,7 +193,11 @@ fn in_every_arm(condition: &Expr) -> Vec<Expr> {
         return Vec::new();
     }
     let equalities = first.conjuncts().into_iter().filter(|e| matches!(e.node, Node::Call { function: Function::Equal, .. }));
-    equalities.filter(|equality| rest.iter().all(|arm| arm.conjuncts().into_iter().any(|other| is_same(equality, other)))).cloned().collect()
+    equalities
+        .take(COMMON_MAX)
+        .filter(|equality| rest.iter().all(|arm| arm.conjuncts().into_iter().any(|other| is_same(equality, other))))
+        .cloned()
+        .collect()
 }
 
 fn disjuncts(condition: &Expr) -> Vec<&Expr> {
@@ -169,15 +211,15 @@ fn disjuncts(condition: &Expr) -> Vec<&Expr> {
 
 /// The same equality, whichever side comes first.
 fn is_same(one: &Expr, other: &Expr) -> bool {
-    let sides = |e: &'_ Expr| match &e.node {
-        Node::Call { function: Function::Equal, arguments } => match arguments.as_slice() {
-            [a, b] => Some((a.clone(), b.clone())),
-            _ => None,
-        },
-        _ => None,
-    };
     match (sides(one), sides(other)) {
-        (Some((a, b)), Some((c, d))) => (a == c && b == d) || (a == d && b == c),
+        (Some([a, b]), Some([c, d])) => (a == c && b == d) || (a == d && b == c),
         _ => false,
+    }
+}
+
+fn sides(e: &Expr) -> Option<&[Expr; 2]> {
+    match &e.node {
+        Node::Call { function: Function::Equal, arguments } => arguments.as_slice().try_into().ok(),
+        _ => None,
     }
 }

@@ -5,6 +5,7 @@ use super::fanout::Beside;
 use super::inline;
 use super::interval::Interval;
 use super::join_matches::{Schema, at_most_one, with_common};
+use super::join_order::{of_sides, ordered};
 use super::per_unit::{check_aggregate, check_key, check_shown, range};
 use super::range::Ranges;
 use super::row_facts::{always_true, computed_columns, holds_unique_key};
@@ -84,7 +85,10 @@ impl Labels<'_> {
                 let (input, label, _) = self.asked_of(input, label, Vec::new());
                 Ok((Relation::Project { input: Box::new(input), columns }, label))
             }
-            Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
+            Relation::Join { .. } => match ordered(relation, above) {
+                Relation::Join { kind, left, right, on } => self.join(kind, *left, *right, on, above),
+                other => self.label(other, above),
+            },
             Relation::Group { input, keys, aggregates } => self.group(*input, keys, aggregates),
             Relation::Window { input, columns } => self.window(*input, columns),
             Relation::Union { columns, arms } => self.union(columns, arms),
@@ -361,19 +365,22 @@ impl Labels<'_> {
             // WHERE above an outer join does not hold for the null-extended side's own rows.
             JoinKind::Left => (on_conjuncts.clone(), &[]),
         };
+        let given = inner_conditions.len();
         let inner_conditions = with_common(inner_conditions);
         let (left, left_label) = self.label(left, above)?;
         let (right, right_label) = self.label(right, right_above)?;
+        // A column of a third relation has no one value for each row of either side.
+        let joining = of_sides(&inner_conditions, [&left, &right]);
         let mut sunk = Vec::new();
         let (left, right, label, equality) = match (left_label, right_label) {
             (Label::Public, Label::Public) => (left, right, Label::Public, None),
             (Label::Private(lineage), Label::Public) => {
-                let lineage = self.fan_out(lineage, &right, &inner_conditions);
+                let lineage = self.fan_out(lineage, &right, &joining);
                 (left, right, Label::Private(lineage), None)
             }
             (Label::Public, Label::Private(lineage)) => match kind {
                 JoinKind::Inner => {
-                    let lineage = self.fan_out(lineage, &left, &inner_conditions);
+                    let lineage = self.fan_out(lineage, &left, &joining);
                     (left, right, Label::Private(lineage), None)
                 }
                 JoinKind::Left => {
@@ -382,14 +389,14 @@ impl Labels<'_> {
                 }
             },
             (Label::Private(a), Label::Private(b)) => {
-                let equality = self.same_unit(&a, &b, &inner_conditions)?;
-                let of_left = if kind == JoinKind::Inner { &inner_conditions } else { above };
-                let met = self.met(kind, (left, a, of_left), (right, b), &inner_conditions);
+                let equality = self.same_unit(&a, &b, &joining)?;
+                let of_left = if kind == JoinKind::Inner { &joining } else { above };
+                let met = self.met(kind, (left, a, of_left), (right, b), &joining);
                 sunk = met.sunk;
                 (met.left, met.right, Label::Private(met.lineage), equality)
             }
         };
-        let common = inner_conditions.iter().filter(|c| !on_conjuncts.contains(c) && !above.contains(c) && is_between(c, &left, &right));
+        let common = inner_conditions[given..].iter().filter(|c| is_between(c, &left, &right));
         let kept = self.left_of(on_conjuncts.clone()).into_iter().filter(|condition| !sunk.contains(condition));
         let on = Expr::and(kept.chain(common.cloned()).chain(equality).collect());
         self.leave(above);

@@ -8,6 +8,7 @@ mod fanout;
 pub mod guarded_ranges;
 pub mod interval;
 mod join_matches;
+mod join_order;
 mod keys;
 mod label;
 mod per_unit;

@@ -35,6 +35,8 @@ const MULTIPLYING: &[(&str, u64)] = &[
         33,
     ),
     ("SELECT count(*) FROM items i JOIN visits v ON v.id = i.visit JOIN visits w ON w.person = v.person", 38),
+    // What ties b to a third table says nothing of how many of b's rows one of a's finds.
+    ("SELECT count(*) FROM visits a, visits b, visits c WHERE a.person = b.person AND c.person = b.person AND b.id = c.j4 AND c.id = b.j4", 70),
     (
         "SELECT sum(least(greatest(m, 0), 9)) FROM (SELECT max(j4) OVER (PARTITION BY person ORDER BY i4 ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS m FROM visits) g",
         13,
@@ -158,4 +160,37 @@ async fn equalities_of_every_arm_join() {
     assert_eq!(beside(&format!("{arms} OR v.ni = 1"), "visits v, towns t"), (1, 8));
     assert_eq!(beside(&format!("EXISTS (SELECT 1 FROM towns t WHERE {arms})"), "visits v"), (0, 5));
     assert_eq!(beside(&format!("EXISTS (SELECT 1 FROM towns t WHERE {arms} OR v.ni = 1)"), "visits v"), (1, 5));
+}
+
+/// A join is judged by what its own two sides are compared by, in an order in which each table is tied to those before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_of_a_third_relation_find_no_rows() {
+    let world = World::new().await;
+    let of = |tables: &str, condition: &str| {
+        let sql = format!("SELECT count(*) FROM {tables} WHERE {condition}");
+        let plan = world.plan_under(&sql, Accounting::Gdp, 1.0).unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let release = &plan.releases()[0];
+        (release.beside().iter().map(|beside| beside.0.len()).sum::<usize>(), release.facts().rows_per_unit)
+    };
+    assert_eq!(of("people p, rounds a, rounds b", "a.person = p.id AND b.person = p.id AND a.kd = b.kd"), (0, 5));
+    // Rows of a public table that only another public table picks stand beside all private ones.
+    assert_eq!(of("visits v, towns t, towns u", "t.code = u.code"), (1, 8));
+    assert_eq!(of("towns t, notes n, visits v", "t.code = v.town"), (1, 8));
+    assert_eq!(of("visits v JOIN (towns t CROSS JOIN notes n) ON t.code = v.town", "n.remark > 1"), (1, 8));
+    assert_eq!(of("(SELECT t.code AS c FROM towns t, notes n) d, visits v", "d.c = v.town"), (1, 8));
+    assert_eq!(of("visits v", "EXISTS (SELECT 1 FROM towns t, notes n WHERE t.code = v.town AND n.remark > v.i4)"), (1, 5));
+    // Whichever is named first.
+    assert_eq!(of("visits v, towns t, towns u", "v.town = u.code AND u.region = t.code"), (0, 5));
+    assert_eq!(of("towns t, visits v, towns u", "v.town = u.code AND u.region = t.code"), (0, 5));
+    assert_eq!(of("people p, items i, visits v", "v.person = p.id AND i.visit = v.id"), (0, 6));
+    assert_eq!(of("visits v JOIN (SELECT t.code || 'x' AS c FROM towns t) d ON d.c = v.town", "v.i4 > 1"), (0, 8));
+    assert_eq!(of("visits v", "EXISTS (SELECT 1 FROM towns t, notes n WHERE t.code = v.town AND n.code = t.region)"), (0, 5));
+    // Equal numerics may be printed in two ways, and pick two rows by their texts.
+    let by_text = |column: &str| {
+        let read = format!(
+            "SELECT a.person AS who, a.{column} AS x FROM visits a JOIN rounds b ON b.person = a.person AND a.id = b.j4 AND b.kd = a.{column}::text"
+        );
+        of(&format!("people p JOIN ({read}) s ON s.who = p.id AND s.x = p.{column}"), "p.b")
+    };
+    assert_eq!((by_text("i4"), by_text("nn")), ((0, 1), (0, 5)));
 }
