@@ -10,6 +10,7 @@ mod grammar;
 mod joins;
 mod mutants;
 mod named;
+mod padded;
 mod parts;
 mod question;
 pub mod random;

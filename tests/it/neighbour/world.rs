@@ -80,8 +80,6 @@ impl World {
     }
 
     async fn of(columns: &str) -> Self {
-        let server = Server::shared();
-        let (database, client) = server.database().await;
         let schema = format!(
             "CREATE SCHEMA w; CREATE COLLATION w.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
              CREATE TABLE w.people (id int PRIMARY KEY, {columns});
@@ -97,12 +95,20 @@ impl World {
              INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
              INSERT INTO w.notes VALUES ('x', 1), ('x', 2), ('y', 3), (NULL, 4), ('z', NULL);"
         );
-        client.batch_execute(&schema).await.unwrap();
+        let world = Self::with(&schema, &POLICY.replace("RULES", RULES)).await;
         for schema in ASIDE {
             let likenesses = TABLES.map(|table| format!("CREATE TABLE {schema}.{table} (LIKE w.{table} INCLUDING ALL);")).concat();
-            client.batch_execute(&format!("CREATE SCHEMA {schema}; {likenesses}")).await.unwrap();
+            world.client.batch_execute(&format!("CREATE SCHEMA {schema}; {likenesses}")).await.unwrap();
         }
-        let file = File::parse("w.yaml", &POLICY.replace("RULES", RULES), |_| None).unwrap();
+        world
+    }
+
+    /// Other tables, under a policy of their own.
+    pub async fn with(schema: &str, policy: &str) -> Self {
+        let server = Server::shared();
+        let (database, client) = server.database().await;
+        client.batch_execute(schema).await.unwrap();
+        let file = File::parse("w.yaml", policy, |_| None).unwrap();
         let policy = check(&file, &load(&client).await.unwrap(), &client).await.unwrap().policy;
         let world = Self { client, policy, database, _server: server };
         world.pin().await;
