@@ -92,7 +92,7 @@ fn number_of(expr: &ast::Expr) -> Option<Number> {
             _ => None,
         },
         ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match number_of(expr)? {
-            Number::Constant(value) => Some(Number::Constant(-value)),
+            Number::Constant(value) => value.checked_neg().map(Number::Constant),
             Number::Parameter(_) | Number::Hash(_) => None,
         },
         ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) => {
@@ -146,6 +146,7 @@ mod tests {
             "SELECT other.pg_advisory_lock(1)",
             "SELECT pg_advisory_xact_unlock(1)",
             "SELECT pg_advisory_unlock_all(1)",
+            "SELECT pg_advisory_lock(-'-9223372036854775808')",
         ] {
             assert_eq!(read(sql), None, "{sql}");
         }

@@ -359,8 +359,20 @@ tables: {public.people: {unit: id, columns: {f4: {bounds: [-0.7, 0.1]}, f8: {bou
     let veil = Veil::over(fill, policy, Veil::silent()).await;
     let conditions =
         ["f4 = f8", "f4 <> f8", "f4 > f8", "f4 <= f8", "f4 = 0.1::real", "f4 = 0.1", "f4 < 0.1", "f4 >= -0.7", "f4 = '-0.7'", "f4::text = '0.1'"];
-    let more = ["f4 + f4 = 0.2::real", "f4 * f8 < 0.01", "abs(f4) > 0.7", "f4 = f8::real", "f4 BETWEEN -0.7::real AND 0.1::real"];
-    let questions: Vec<String> = conditions.iter().chain(&more).map(|condition| format!("SELECT count(*) FROM people WHERE {condition}")).collect();
+    let more = [
+        "f4 + f4 = 0.2::real",
+        "f4 * f8 < 0.01",
+        "abs(f4) > 0.7",
+        "f4 = f8::real",
+        "f4 BETWEEN -0.7::real AND 0.1::real",
+        "f4::numeric = 0.1",
+        "f4::numeric(3, 2) = 0.05",
+        "f4::numeric(2, 1) = 0.1",
+    ];
+    let lists =
+        ["f4 IN (0.1, 0.05)", "f4 NOT IN (0.1, -0.7, 1)", "f4 IN (0.1)", "f4 IN (0.1, 0.05::float8)", "f4 IN (0.1, '0.05', f8)", "f4 IN (0.1, f8)"];
+    let questions: Vec<String> =
+        conditions.iter().chain(&more).chain(&lists).map(|condition| format!("SELECT count(*) FROM people WHERE {condition}")).collect();
     let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
     veil.answers_as_postgresql(&Veil::asker(), &questions).await;
 }

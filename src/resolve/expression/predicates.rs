@@ -7,7 +7,7 @@ use super::{Expressions, blanks, compare, of_all, pattern, unify};
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
 use crate::ir::functions::Function;
-use crate::ir::literal::{coerce, type_name};
+use crate::ir::literal::{coerce, is_unknown, type_name};
 use crate::ir::relation::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, sqlstate};
@@ -164,7 +164,21 @@ impl Expressions<'_> {
         }
         let items = list.iter().map(|item| self.resolve(item)).collect::<Result<Vec<_>, _>>()?;
         let function = if matches!(list, [only] if is_constant_list(only)) { Function::Among } else { Function::In };
-        self.listed(function, self.resolve(expr)?, items, negated)
+        let subject = self.resolve(expr)?;
+        let items = if subject.data_type == Type::Float4 { self.beside_real(items)? } else { items };
+        self.listed(function, subject, items, negated)
+    }
+
+    /// Several constants are brought to one type with what is compared: beside a real to real, and not
+    /// to the float8 that one alone would be compared in.
+    fn beside_real(&self, items: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+        let is_constant = |item: &Expr| item.columns().is_empty() && item.relations().is_empty();
+        let is_real = |of: &Type| is_unknown(of) || matches!(of, Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4);
+        let constants: Vec<&Expr> = items.iter().filter(|item| is_constant(item)).collect();
+        if constants.len() < 2 || !constants.iter().all(|item| is_real(&item.data_type)) {
+            return Ok(items);
+        }
+        items.into_iter().map(|item| if is_constant(&item) { self.cast_to(item, &Type::Float4) } else { Ok(item) }).collect()
     }
 
     fn listed(&self, function: Function, subject: Expr, items: Vec<Expr>, negated: bool) -> Result<Expr, Refusal> {
@@ -330,7 +344,7 @@ pub(super) fn coerce_text(expr: Expr) -> Result<Expr, Refusal> {
         Type::Text => Ok(expr),
         Type::Varchar(_) => Ok(expr.cast(Type::Text)),
         Type::Char(_) => Ok(folded(expr.cast(Type::Text))),
-        other if crate::ir::literal::is_unknown(other) => coerce(expr, &Type::Text),
+        other if is_unknown(other) => coerce(expr, &Type::Text),
         other => Err(Refusal::unsupported(format!("pattern matching on type {}", type_name(other)))),
     }
 }

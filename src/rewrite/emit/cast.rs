@@ -29,17 +29,28 @@ fn longest(data_type: &Type) -> f64 {
 fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     match (from, to) {
         (Type::Float8, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-14), ..value }),
-        (Type::Float4, Type::Numeric(_)) => Ok(Emitted { range: value.range.widened(1e-5), ..value }),
         // A clamp made it a float8.
         (Type::Float4, Type::Text | Type::Varchar(_) | Type::Char(_)) => cast(value, &Type::Float8, &Type::Float4),
         _ => Ok(value),
     }
 }
 
+/// A float4 as a numeric of its own six digits. Whether a target of few digits holds it is asked of that numeric.
+fn of_float4(value: Emitted) -> Result<Emitted, Refusal> {
+    let numeric = Type::Numeric(None);
+    let Emitted { sql, range, tiny: _, nodes } = cast(value, &Type::Float8, &Type::Float4)?;
+    let own = Emitted { sql: sql::cast(sql, &numeric), range: range.widened(1e-5), tiny: false, nodes: nodes + 1 };
+    keep_within(own, working(&numeric), &numeric)
+}
+
 /// Casts that cannot fail: the operand is brought into the target's range first.
 pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     if from.is_string() && !to.is_string() {
         return read(value, to);
+    }
+    if let (Type::Float4, Type::Numeric(digits)) = (from, to) {
+        let own = of_float4(value)?;
+        return if digits.is_none() { Ok(own) } else { cast(own, &Type::Numeric(None), to) };
     }
     let value = spelled(value, from, to)?;
     let range = of_cast(value.range, from, to);
