@@ -1,8 +1,8 @@
 //! Time of the emitted SQL against the exact query on the backing PostgreSQL, interleaved in one run, medians of 41. `cargo bench --bench emitted`
 #![allow(dead_code)]
 
-#[path = "../tests/it/veil.rs"]
-mod veil;
+#[path = "../tests/it/fixture.rs"]
+mod fixture;
 
 use std::time::{Duration, Instant};
 
@@ -30,12 +30,12 @@ fn median(mut times: Vec<Duration>) -> f64 {
 
 #[tokio::main]
 async fn main() {
-    let veil = veil::Veil::demo(|yaml| yaml, None).await;
+    let veil = fixture::Veil::demo(|yaml| yaml, None).await;
     println!("{:>9} {:>9} {:>6}  question", "exact ms", "ours ms", "ratio");
     for sql in QUESTIONS {
         let statements = parse(sql).expect("it parses");
         let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
-        let (plan, _) = veil.engine.plan(&veil::Veil::asker(), query).await.expect("it plans");
+        let (plan, _) = veil.engine.plan(&fixture::Veil::asker(), query).await.expect("it plans");
         let emitted = plan.releases()[0].sql().expect("it asks the data").to_owned();
         let (mut exact, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {

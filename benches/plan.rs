@@ -1,8 +1,8 @@
 //! Time of plan(): parse to price, for five questions over the demo policy. `cargo bench --bench plan`
 #![allow(dead_code)]
 
-#[path = "../tests/it/veil.rs"]
-mod veil;
+#[path = "../tests/it/fixture.rs"]
+mod fixture;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
@@ -26,7 +26,7 @@ const QUESTIONS: [(&str, &str); 5] = [
 
 fn plan(c: &mut Criterion) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let veil = runtime.block_on(veil::Veil::demo(|yaml| yaml, None));
+    let veil = runtime.block_on(fixture::Veil::demo(|yaml| yaml, None));
     let policy = veil.engine.policy();
     let privacy = &policy.privacy;
     let cap =

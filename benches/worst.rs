@@ -2,8 +2,8 @@
 //! `cargo bench --bench worst`, with `SECONDS=600` for a longer search and `SEED` for another one. Memory is the process's own high-water mark above what it was before.
 #![allow(dead_code)]
 
-#[path = "../tests/it/veil.rs"]
-mod veil;
+#[path = "../tests/it/fixture.rs"]
+mod fixture;
 
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ fn high_water() -> u64 {
 fn main() {
     let number = |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let veil = runtime.block_on(veil::Veil::demo(|yaml| yaml, None));
+    let veil = runtime.block_on(fixture::Veil::demo(|yaml| yaml, None));
     let policy = veil.engine.policy();
     let privacy = &policy.privacy;
     let cap =

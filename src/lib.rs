@@ -28,22 +28,22 @@
 //!
 //! # Invariants
 //!
-//! Each is held by the test of its name in `tests/it/invariants.rs`, and by those named beside it.
+//! Each is held by the test of its name in `tests/it/project/invariants.rs`, and by those named beside it.
 //!
 //!  1. Nothing read from a private relation leaves except through [`release`]: `nothing_private_leaves_but_through_release`,
-//!     `tidy::sealed_rows_are_opened_by_release_alone`, `tidy::imports_point_one_way`.
+//!     `project/tidy::sealed_rows_are_opened_by_release_alone`, `project/tidy::imports_point_one_way`.
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with, and is never refunded:
-//!     `a_charge_is_durable_before_the_backend_sees_the_query`, `tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
+//!     `a_charge_is_durable_before_the_backend_sees_the_query`, `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
 //!  3. No switch (flag, environment, feature, policy key, SET) turns noise or accounting off: `no_switch_turns_noise_off`,
-//!     `tidy::noise_and_accounting_read_no_switch`, `tidy::no_other_noise_is_ever_plugged_in`. Test doubles live under `tests/`.
-//!  4. Refuse unless proved; our own enums are matched without `_`, foreign syntax falls through to *unsupported*: `refuse_unless_proved`, `golden` (refuse).
-//!  5. SQL is built as syntax tree, printed once, parsed again and compared: `emitted_sql_is_printed_and_read_back`, `golden` (plan).
+//!     `project/tidy::noise_and_accounting_read_no_switch`, `project/tidy::no_other_noise_is_ever_plugged_in`. Test doubles live under `tests/`.
+//!  4. Refuse unless proved; our own enums are matched without `_`, foreign syntax falls through to *unsupported*: `refuse_unless_proved`, `project::golden` (refuse).
+//!  5. SQL is built as syntax tree, printed once, parsed again and compared: `emitted_sql_is_printed_and_read_back`, `project::golden` (plan).
 //!  6. sqlparser's structs are destructured with every field named, so that a new clause breaks the build: the compiler, and the exact pin in Cargo.toml.
 //!  7. Backend error text, row values and literals never reach clients, Debug output or logs: `backend_text_never_reaches_clients`.
 //!  8. No control flow, size or SQLSTATE that a client can see depends on private rows, but through released values; a backend failure is counted:
-//!     `no_shape_depends_on_private_rows`, `backend_text_never_reaches_clients`, `road::failure_cap`.
-//!  9. The seven rules of the SQL surface: `neighbour::neighbours_differ_within_the_declared_bound`, which runs the emitted SQL with and without one unit and
-//!     compares exactly; `neighbour::emitted_expressions_never_raise`; `road::finish_role_cannot_read_private`; `road::bind_is_a_question`.
+//!     `no_shape_depends_on_private_rows`, `backend_text_never_reaches_clients`, `sql/end_to_end::failure_cap`.
+//!  9. The seven rules of the SQL surface: `privacy/neighbour::neighbours_differ_within_the_declared_bound`, which runs the emitted SQL with and without one unit and
+//!     compares exactly; `privacy/neighbour::emitted_expressions_never_raise`; `sql/end_to_end::finish_role_cannot_read_private`; `sql/end_to_end::bind_is_a_question`.
 //!     - Each operator is made total at itself: no WHERE, ON, CASE or derived table counts as its guard.
 //!     - A range chooses a clip; it never replaces one.
 //!     - A label is the join of the labels of every embedded expression, in every position.

@@ -1,12 +1,15 @@
 //! The ledger: what it admits, that it forgets nothing, and that it refuses every file it cannot trust.
 
 mod conformance;
+pub mod crash;
 mod disk;
 mod edges;
 mod processes;
 mod properties;
 mod relay;
+pub mod reuse;
 pub mod stage;
+pub mod statement_log;
 mod steps;
 mod total;
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
-use super::stage::{self, Stage};
+use super::stage;
+use super::stage::Stage;
 
 const PATIENCE: Duration = Duration::from_secs(600);
 

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio_postgres::config::Host;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::veil::Veil;
+use crate::fixture::Veil;
 use crate::wire::tls;
 
 pub struct Stage {

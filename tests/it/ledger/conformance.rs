@@ -25,7 +25,7 @@ macro_rules! on_both_stores {
             $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $name() {
-                super::$name(&super::stage::database().await).await;
+                super::$name(&super::super::stage::database().await).await;
             })*
         }
     };

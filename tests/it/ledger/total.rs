@@ -4,7 +4,7 @@ use pgveil::ledger::{Act, Buyer, DebitError, Purchase, Stored};
 use pgveil::mechanism::{Accounting, Loss};
 
 use super::conformance::{decision, on_both_stores};
-use super::{account, at, buying, fingerprint, laplace, question, stage, taking};
+use super::{account, at, buying, fingerprint, laplace, question, taking};
 
 on_both_stores!(the_total_refuses_a_role_once, what_was_made_for_others_is_refused_like_what_is_new,);
 

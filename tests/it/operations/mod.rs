@@ -1,0 +1,14 @@
+//! Running pgveil: policies, catalogs, start and end, failures of the database, clusters.
+
+pub mod authorities;
+pub mod catalog;
+pub mod citus;
+pub mod cli;
+pub mod outage;
+pub mod plan_cache;
+pub mod policy;
+pub mod postgres;
+pub mod process;
+pub mod public_changes;
+pub mod serve;
+pub mod shadow;

@@ -1,0 +1,196 @@
+//! Tables of canaries, a pgveil over them behind a port, and trials bought through it.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pgveil::audit::{Seen, Trials};
+use pgveil::mechanism::{Fixed, Loss};
+use pgveil::parse::{Statement, parse};
+use pgveil::rewrite::Plan;
+
+use super::mutants::{FAULTS, Fault, Faulty};
+use crate::fixture::Veil;
+use crate::privacy::attack::paths::Gate;
+use crate::wire::socket::Socket;
+
+/// Groups of an answer: every other is a trial, the one after it is seen beside it. Half of the trials hold a canary.
+const CELLS: usize = 400;
+/// Units in each group besides the canary.
+const OTHERS: usize = 20;
+/// Rows of a canary, of which five count.
+const ROWS: usize = 50;
+
+const POLICY: &str = r#"
+version: 1
+database: {url: "${DATABASE_URL}"}
+ledger: {url: "${PGVEIL_LEDGER}"}
+privacy:
+  unit: person
+  budget: {epsilon: 1000000, delta: 1e-3}
+  per_query: {epsilon: EPSILON, max_epsilon: EPSILON}
+  accounting: ACCOUNTING
+  threshold_share: 0.5
+  data_version: "1"
+roles:
+  - name: analyst
+    password: SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=
+    budget: {epsilon: 900000, delta: 1e-4, renew: never}
+tables:
+  a.people: {unit: id, columns: {cell: {values: [CELLS]}, x: {bounds: [0, 100]}}}
+  a.visits: {unit: {path: [person -> a.people.id]}, rows_per_unit: 5, columns: {cell: {values: [CELLS]}, x: {bounds: [0, 100]}}}
+  a.homes: {unit: id, other_columns: visible}
+"#;
+
+/// A canary's number stands a million above its cell's.
+fn rows() -> String {
+    format!(
+        "CREATE SCHEMA a;
+         CREATE TABLE a.people (id int PRIMARY KEY, cell int, x int);
+         CREATE TABLE a.visits (person int NOT NULL REFERENCES a.people, cell int, x int);
+         CREATE TABLE a.homes (id int PRIMARY KEY, place text);
+         INSERT INTO a.people SELECT 100 * c + u, c, 20 + 3 * u FROM generate_series(1, {CELLS}) c, generate_series(1, {OTHERS}) u;
+         INSERT INTO a.people SELECT 1000000 + c, c, 2000000000 FROM generate_series(1, {CELLS}, 4) c;
+         INSERT INTO a.visits SELECT id, cell, x FROM a.people WHERE id < 1000000;
+         INSERT INTO a.visits SELECT id, cell, x FROM a.people, generate_series(1, {ROWS}) WHERE id >= 1000000;"
+    )
+}
+
+pub struct Stage {
+    gate: Gate,
+    fault: Arc<AtomicUsize>,
+}
+
+/// Groups of one unit each.
+pub struct Alone {
+    pub shown: usize,
+    pub hidden: usize,
+}
+
+impl Stage {
+    /// Sound, until it is told otherwise.
+    pub async fn under(accounting: &str, epsilon: f64) -> Self {
+        let cells = (1..=CELLS).map(|cell| cell.to_string()).collect::<Vec<_>>().join(", ");
+        let yaml = POLICY.replace("CELLS", &cells).replace("EPSILON", &epsilon.to_string()).replace("ACCOUNTING", accounting);
+        let fault = Arc::new(AtomicUsize::new(0));
+        let chosen = Arc::clone(&fault);
+        let sampler: pgveil::engine::MakeSampler = Arc::new(move || Box::new(Faulty::new(FAULTS[chosen.load(Ordering::Relaxed)])));
+        let veil = Veil::over(async |client| client.batch_execute(&rows()).await.unwrap(), &yaml, Some(sampler)).await;
+        Self { gate: Gate::before(veil).await, fault }
+    }
+
+    /// What is wrong with the noise from here on.
+    pub fn breaks(&self, fault: Fault) {
+        self.fault.store(FAULTS.iter().position(|f| *f == fault).unwrap(), Ordering::Relaxed);
+    }
+
+    pub fn client(&self) -> &tokio_postgres::Client {
+        &self.gate.veil.client
+    }
+
+    async fn session(&self) -> Socket {
+        let mut socket = self.gate.log_in().await;
+        socket.ask("SET pgveil.reuse = off").await;
+        socket
+    }
+
+    async fn spent(&self) -> Loss {
+        self.gate.veil.engine.ledger().balance("analyst").await.unwrap().spent
+    }
+
+    /// What one purchase costs.
+    pub async fn charge(&self, sql: &str) -> Loss {
+        let before = self.spent().await;
+        bought(&mut self.session().await, sql).await;
+        minus(self.spent().await, before)
+    }
+
+    pub async fn plan(&self, sql: &str) -> Arc<Plan> {
+        let statements = parse(sql).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else { panic!("one query") };
+        self.gate.veil.engine.plan(&Veil::asker(), query).await.unwrap().0
+    }
+
+    /// Buys every question so many times: each time the attacker sees of each trial its group and the next one, in all of them. And what a time costs.
+    pub async fn trials(&self, questions: &[&str], answers: usize) -> (Trials, Loss) {
+        let mut session = self.session().await;
+        let mut trials = Trials::default();
+        let mut charged = Vec::new();
+        for _ in 0..answers {
+            let before = self.spent().await;
+            let mut seen = Vec::new();
+            for sql in questions {
+                seen.push(bought(&mut session, sql).await);
+            }
+            charged.push(minus(self.spent().await, before));
+            sort_out(&seen, &mut trials);
+        }
+        charged.dedup();
+        assert_eq!(charged.len(), 1, "{questions:?} is charged unlike: {charged:?}");
+        (trials, charged[0])
+    }
+
+    /// Groups without declared keys, of as many units as the threshold asks for, with a canary or without; and groups of a canary alone.
+    pub async fn thresholded(&self, answers: usize) -> (Trials, Loss, Alone) {
+        let sql = "SELECT place, count(*) FROM a.homes GROUP BY place";
+        let plan = self.plan(sql).await;
+        let price = plan.releases()[0].price().unwrap();
+        let (presence, pass_at) = price.threshold.unwrap();
+        let threshold = pass_at >> price.calibrated[presence].refine;
+        let mut fill = format!(
+            "INSERT INTO a.homes SELECT 1000 * c + u, 'p' || c FROM generate_series(1, {CELLS}) c, generate_series(1, {threshold}) u;
+             INSERT INTO a.homes SELECT 1000000 + c, 'p' || c FROM generate_series(1, {CELLS}, 2) c;"
+        );
+        write!(fill, "INSERT INTO a.homes SELECT 2000000 + c, 'l' || c FROM generate_series(1, {CELLS}) c").unwrap();
+        self.client().batch_execute(&fill).await.unwrap();
+        let mut session = self.session().await;
+        let (mut trials, mut alone) = (Trials::default(), Alone { shown: 0, hidden: 0 });
+        let before = self.spent().await;
+        for _ in 0..answers / 2 {
+            let shown = bought(&mut session, sql).await;
+            for cell in 1..=CELLS {
+                let seen = shown.get(&format!("p{cell}")).map_or(vec![0.0, 0.0], |count| vec![1.0, count[0] - threshold as f64]);
+                if cell % 2 == 1 {
+                    trials.with.push(seen)
+                } else {
+                    trials.without.push(seen)
+                }
+                if shown.contains_key(&format!("l{cell}")) { alone.shown += 1 } else { alone.hidden += 1 }
+            }
+        }
+        (trials, each(minus(self.spent().await, before), answers / 2), alone)
+    }
+}
+
+/// An answer's numbers by its first column; NULL is zero.
+async fn bought(session: &mut Socket, sql: &str) -> HashMap<String, Seen> {
+    let replies = session.ask(sql).await;
+    assert!(replies.iter().all(|reply| reply.kind != b'E'), "{sql}: {replies:?}");
+    let number = |value: &Option<String>| value.as_deref().map_or(0.0, |text| text.parse::<f64>().unwrap());
+    let rows = replies.iter().filter(|reply| reply.kind == b'D').map(|reply| reply.values());
+    rows.map(|row| (row[0].clone().unwrap_or_default(), row[1..].iter().map(number).collect())).collect()
+}
+
+fn sort_out(seen: &[HashMap<String, Seen>], trials: &mut Trials) {
+    for cell in (1..=CELLS).step_by(2) {
+        let both: Seen = seen.iter().flat_map(|answer| [cell, cell + 1].map(|at| answer[&at.to_string()].clone())).flatten().collect();
+        if cell % 4 == 1 { trials.with.push(both) } else { trials.without.push(both) }
+    }
+}
+
+/// What was spent since.
+pub fn minus(after: Loss, before: Loss) -> Loss {
+    let less = |a: Fixed, b: Fixed| Fixed(a.0 - b.0);
+    Loss {
+        epsilon: after.epsilon.zip(before.epsilon).map(|(a, b)| less(a, b)),
+        rho: less(after.rho, before.rho),
+        mu_squared: less(after.mu_squared, before.mu_squared),
+        delta: less(after.delta, before.delta),
+    }
+}
+
+fn each(all: Loss, count: usize) -> Loss {
+    let part = |whole: Fixed| Fixed(whole.0 / count as u128);
+    Loss { epsilon: all.epsilon.map(part), rho: part(all.rho), mu_squared: part(all.mu_squared), delta: part(all.delta) }
+}

@@ -1,0 +1,10 @@
+//! Exact neighbours, attacks, coverage and timing: that answers tell no more than they are charged for.
+
+pub mod attack;
+pub mod auto_bounds;
+pub mod coverage;
+pub mod empirical;
+pub mod neighbour;
+pub mod neighbouring_databases;
+pub mod oracle;
+pub mod timing;

@@ -1,0 +1,62 @@
+//! Golden files: a query's whole story (labelled tree, SQL, sensitivity, charge), or its refusal as a client sees it. Review with `cargo insta review`.
+
+use pgveil::engine::describe_plan;
+use pgveil::error::Error;
+use pgveil::mechanism::{Cap, Fixed, Loss, Standing};
+use pgveil::parse::{Statement, parse};
+use pgveil::policy::{Budget, Policy, Wishes};
+use pgveil::resolve::Constants;
+use pgveil::rewrite::Terms;
+
+use crate::fixture::Veil;
+
+/// Fresh accounts of the demo's analyst and owner.
+pub fn terms(policy: &Policy) -> Terms {
+    let privacy = &policy.privacy;
+    let cap = |b: Budget| {
+        Cap::new(Fixed::round_down(b.epsilon), Fixed::round_down(b.delta), Fixed::round_down(privacy.threshold_share), privacy.accounting).unwrap()
+    };
+    let role = policy.role("analyst").unwrap().budget;
+    let accounts = [role, privacy.budget].map(|b| Standing { cap: cap(b), spent: Loss::ZERO }).to_vec();
+    Terms { epsilon: privacy.epsilon_default, delta: role.delta, accounts, wishes: Wishes::default() }
+}
+
+fn story(sql: &str, policy: &Policy) -> String {
+    let constants = Constants {
+        now: 848_880_000_000_000,
+        role: "analyst".to_owned(),
+        is_utc: true,
+        signs_each: true,
+        prints_plainly: true,
+        session: Default::default(),
+    };
+    let planned = match parse(sql).as_deref() {
+        Ok([Statement::Query(query)]) => pgveil::engine::plan(query, policy, &["public".to_owned()], &constants, &terms(policy)),
+        Ok(_) => return "a statement of the session".to_owned(),
+        Err(refusal) => Err(Error::Parse(refusal.clone())),
+    };
+    match planned {
+        Ok(plan) => describe_plan(&plan, terms(policy).delta).join("\n"),
+        Err(error) => {
+            let report = error.report();
+            let line = |label: &str, text: &Option<String>| text.as_ref().map(|t| format!("\n{label}: {t}")).unwrap_or_default();
+            let position = report.position.map(|p| format!("\nPOSITION: {p}")).unwrap_or_default();
+            format!("ERROR {}: {}{}{}{position}", report.sqlstate, report.message, line("DETAIL", &report.detail), line("HINT", &report.hint))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_story_is_as_written() {
+    let veil = Veil::demo(|yaml| yaml, None).await;
+    let policy = veil.engine.policy();
+    insta::glob!("../../golden", "**/*.sql", |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let stories: Vec<String> =
+            text.split(";\n").map(str::trim).filter(|sql| !sql.is_empty()).map(|sql| format!("{sql}\n\n{}\n", story(sql, policy))).collect();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        insta::with_settings!({ snapshot_path => path.parent().unwrap(), prepend_module_to_snapshot => false, omit_expression => true, snapshot_suffix => "" }, {
+            insta::assert_snapshot!(name, stories.join("\n────────\n\n"));
+        });
+    });
+}

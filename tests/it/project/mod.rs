@@ -1,0 +1,8 @@
+//! The project itself: goldens, references, documents and rules of the source.
+
+pub mod golden;
+pub mod invariants;
+pub mod references;
+pub mod refusals;
+pub mod security;
+pub mod tidy;

@@ -1,0 +1,20 @@
+//! What SQL is answered, and that answers without noise are PostgreSQL's.
+
+pub mod characters;
+pub mod collations;
+pub mod column_types;
+pub mod corpus;
+pub mod end_to_end;
+pub mod explain;
+pub mod instants;
+pub mod middle_query;
+pub mod outer_query;
+pub mod per_unit;
+pub mod previews;
+pub mod rollup;
+pub mod settings;
+pub mod statistics;
+pub mod syntax;
+pub mod system_catalog;
+pub mod types;
+pub mod views;
