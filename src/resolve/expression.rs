@@ -4,6 +4,7 @@ pub(in crate::resolve) mod aggregate_call;
 mod blanks;
 mod call;
 mod desugar;
+mod enums;
 mod json_array;
 mod pattern;
 mod predicates;
@@ -12,6 +13,7 @@ pub(in crate::resolve) mod window_spec;
 mod zone;
 
 pub use call::plain_arguments;
+pub use enums::TypeNames;
 pub use pattern::{regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use types::{construct, type_of};
 
@@ -70,6 +72,7 @@ pub struct Expressions<'a> {
     pub scope: &'a Scope,
     pub columns: &'a [ColumnInfo],
     pub constants: &'a Constants,
+    pub types: TypeNames<'a>,
     /// Parts resolved before, by their place in the text.
     pub given: &'a [(*const ast::Expr, Expr)],
     /// Names of the queries around a subquery, the nearest first.
@@ -115,10 +118,10 @@ impl Expressions<'_> {
                 None => self.literal(&value.value),
             },
             E::TypedString(ast::TypedString { data_type, value, uses_odbc_syntax: false }) => {
-                self.cast_to(self.literal(&value.value)?, &type_of(data_type)?)
+                self.cast_to(self.literal(&value.value)?, &self.types.find(data_type)?)
             }
             E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type, format: None } => {
-                self.cast_to(self.resolve(expr)?, &type_of(data_type)?)
+                self.cast_to(self.resolve(expr)?, &self.types.find(data_type)?)
             }
             E::Interval(interval) => self.interval(interval),
             E::UnaryOp { op, expr } => self.unary(*op, expr),

@@ -99,6 +99,18 @@ impl Resolver<'_> {
     }
 
     fn expressions<'s>(&'s self, scope: &'s names::scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions { scope, columns: &self.columns, constants: self.constants, given: &[], outer: &[], bound: &self.bound }
+        expression::Expressions {
+            scope,
+            columns: &self.columns,
+            constants: self.constants,
+            types: self.type_names(),
+            given: &[],
+            outer: &[],
+            bound: &self.bound,
+        }
+    }
+
+    fn type_names(&self) -> expression::TypeNames<'_> {
+        expression::TypeNames { policy: self.policy, search_path: self.search_path }
     }
 }

@@ -2,7 +2,6 @@
 
 use sqlparser::ast::{self, BinaryOperator};
 
-use super::types::type_of;
 use super::{Expressions, blanks, compare, of_all, pattern, unify};
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
@@ -257,7 +256,7 @@ impl Expressions<'_> {
                 format: None,
             } => {
                 let ast::ArrayElemTypeDef::SquareBracket(element, None) = element else { return Err(no_array()) };
-                let to = type_of(element)?;
+                let to = self.types.find(element)?;
                 let elements = match expr.as_ref() {
                     ast::Expr::Value(ast::ValueWithSpan {
                         value: ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text),

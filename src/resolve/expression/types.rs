@@ -2,6 +2,7 @@
 
 use sqlparser::ast;
 
+use super::enums::label;
 use crate::catalog::Type;
 use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown};
 use crate::ir::relation::Expr;
@@ -15,6 +16,9 @@ use crate::resolve::names::scope::names_of;
 /// 0A000 for other pairs of types; PostgreSQL's own for a constant that the type does not read.
 pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
     use Type::{Bool, Char, Date, Enum, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text, Time, Timestamp, Timestamptz, Uuid, Varchar};
+    if matches!(to, Enum(_)) {
+        return label(expr, to);
+    }
     if is_unknown(&expr.data_type) {
         return Ok(coerce(expr, to)?.cast(to.clone()));
     }

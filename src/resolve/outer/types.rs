@@ -12,7 +12,7 @@ use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, re
 use crate::refusal::{Refusal, sqlstate};
 use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::{aggregate, aggregate_name};
-use crate::resolve::expression::{Expressions, plain_arguments, type_of};
+use crate::resolve::expression::{Expressions, plain_arguments};
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::{Item, Named, Scope, name_of, names_of, place_of};
 
@@ -99,7 +99,8 @@ impl Shapes<'_, '_> {
     }
 
     fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
-        Expressions { scope, columns, constants: self.resolver.constants, given: &[], outer: &[], bound: &self.resolver.bound }
+        let Resolver { constants, bound, .. } = &*self.resolver;
+        Expressions { scope, columns, constants, types: self.resolver.type_names(), given: &[], outer: &[], bound }
     }
 
     fn select(&mut self, select: &ast::Select) -> Result<Vec<Column>, Refusal> {
@@ -215,7 +216,7 @@ impl Shapes<'_, '_> {
     /// The type of an expression: as over rows, once calls over groups and windows and subqueries are taken for columns of their own types.
     fn typed(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
         if let ast::Expr::Cast { data_type, .. } = expr {
-            return type_of(data_type);
+            return self.resolver.type_names().find(data_type);
         }
         let mut expr = expr.clone();
         let mut calls = Calls { shapes: self, known, found: Vec::new() };

@@ -49,9 +49,48 @@ async fn columns_of_other_types_are_answered() {
         "SELECT max(price), count(city) FROM shop.orders WHERE price BETWEEN SYMMETRIC 30 AND 30",
     ];
     veil.answers_as_postgresql(&Veil::asker(), &questions).await;
-    for sql in ["SELECT count(*) FROM shop.orders WHERE state = 'lost'", "SELECT count(*) FROM shop.orders WHERE at > 'noon'"] {
+    for sql in [
+        "SELECT count(*) FROM shop.orders WHERE state = 'lost'",
+        "SELECT count(*) FROM shop.orders WHERE state = 'lost'::shop.\"State of it\"",
+        "SELECT count(*) FROM shop.orders WHERE state = CAST('Paid'::text AS shop.\"State of it\")",
+        "SELECT count(*) FROM shop.orders WHERE at > 'noon'",
+    ] {
         let error = veil.ask(sql).await.err().unwrap_or_else(|| panic!("{sql} was answered")).report();
         assert!(["22P02", "22007"].contains(&error.sqlstate.as_str()), "{sql}: {error:?}");
+    }
+}
+
+/// As drivers write it: with and without the schema, of a text, of a parameter, of a list. No other type of the database is named, and none whose columns are hidden.
+#[tokio::test(flavor = "multi_thread")]
+async fn constants_are_cast_to_enums_that_are_shown() {
+    let more = "; CREATE TYPE shop.kind AS ENUM ('paid'); CREATE SCHEMA other; CREATE TYPE other.\"State of it\" AS ENUM ('paid');
+        ALTER TABLE shop.buyers ADD kind shop.kind; ALTER DATABASE nls SET search_path = other, shop";
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(&format!("{SCHEMA}{more}")).await.unwrap();
+    let veil = Veil::over_settings(fill, POLICY, Veil::silent()).await;
+    let asker = pgveil::engine::Asker { search_path: vec!["shop".to_owned()], ..Veil::asker() };
+    veil.client.batch_execute("SET search_path = shop").await.unwrap();
+    let questions = [
+        "SELECT count(*) FROM orders WHERE state = 'paid'::\"State of it\"",
+        "SELECT count(*) FROM orders WHERE state <> CAST('paid' AS shop.\"State of it\") AND city = 'Lyon'",
+        "SELECT count(*) FROM orders WHERE \"shop\".\"orders\".\"state\" = CAST('open'::text AS \"shop\".\"State of it\")",
+        "SELECT count(*) FROM orders WHERE state IN (CAST('open'::text AS \"State of it\"), CAST('paid'::varchar AS \"State of it\"))",
+        "SELECT count(*) FROM orders WHERE state = ANY (ARRAY['paid', 'open']::\"State of it\"[])",
+        "SELECT count(*) FROM orders WHERE state = ANY ('{paid,open}'::shop.\"State of it\"[])",
+        "SELECT count(*) FROM orders WHERE state = NULL::\"State of it\"",
+        "SELECT count(*) FROM orders WHERE state::shop.\"State of it\" = 'paid'",
+        "SELECT sum(CASE WHEN state = 'paid'::shop.\"State of it\" THEN price ELSE 0 END), count(*) FILTER (WHERE state >= 'open'::\"State of it\") FROM orders",
+        "SELECT coalesce(state, 'paid'::\"State of it\") AS s, count(*) FROM orders GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
+    ];
+    veil.answers_as_postgresql(&asker, &questions).await;
+    for (sql, state) in [
+        ("SELECT count(*) FROM orders WHERE state = 'paid'::other.\"State of it\"", "0A000"),
+        ("SELECT count(*) FROM shop.buyers WHERE 'paid'::shop.kind IS NOT NULL", "0A000"),
+        ("SELECT count(*) FROM orders WHERE state = city::\"State of it\"", "0A000"),
+        ("SELECT count(*) FROM orders WHERE state = 5::\"State of it\"", "0A000"),
+        ("SELECT count(*) FROM orders WHERE state = 'lost'::\"State of it\"", "22P02"),
+    ] {
+        let error = veil.ask_as(&asker, sql).await.err().unwrap_or_else(|| panic!("{sql} was answered")).report();
+        assert_eq!(error.sqlstate, state, "{sql}: {error:?}");
     }
 }
 
