@@ -13,6 +13,8 @@ USER = PASSWORD = "analyst"
 DATABASE = "nls"
 # A role with a budget for a few questions.
 POOR = os.environ["POOR"]
+# The tables of tests/clients/shop instead of the demo's.
+SHOP = os.environ.get("STAGE") == "shop"
 
 # Names, types, rows and, since the stage draws no noise, values must be PostgreSQL's own.
 COMPARED = [
@@ -30,6 +32,8 @@ COMPARED = [
 
 # The backend works for minutes on this one.
 SLOW = "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c"
+if SHOP:
+    SLOW = "SELECT count(*) FROM orders i JOIN orders j USING (customer), countries a, countries b, countries c"
 
 _checks = []
 
@@ -50,7 +54,8 @@ def check(first, *more):
 def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     """Checks for any driver, before those of its own: `open_session(user)` gives a function that runs one statement and returns its rows, or raises its SQLSTATE as `State`. A driver that
     sets a savepoint before each statement goes on in a transaction after an error. `cancel(ask)` cancels what that session runs, from another thread."""
-    women = "SELECT count(*) FROM nls.women"
+    women, number = ("SELECT count(*) FROM nls.women", 4711) if not SHOP else ("SELECT count(*) FROM orders", 20000)
+    rows = "SELECT * FROM nls.women LIMIT 5" if not SHOP else "SELECT * FROM orders LIMIT 5"
     own = len(_checks)
 
     def refused(ask, state, sql):
@@ -67,6 +72,10 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     @check("list", "describe")
     def tables_and_columns_are_listed():
         ask = open_session()
+        if SHOP:
+            columns = ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'Customers' ORDER BY ordinal_position")
+            same([str(value) for value in columns[1]], ["Country", "character"])
+            return
         tables = ask("SELECT table_name FROM information_schema.tables WHERE table_schema = 'nls' ORDER BY 1")
         same([str(row[0]) for row in tables], ["industries", "interviews", "occupations", "women"])
         columns = ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'nls' AND table_name = 'women' ORDER BY ordinal_position")
@@ -76,7 +85,10 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     def ten_times_the_same_question_is_one():
         # A role that no other client has, so that its account tells of this alone.
         ask = open_session(POOR)
-        ask("PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race")
+        if SHOP:
+            ask("PREPARE again AS SELECT country, count(*) FROM orders WHERE price > $1 GROUP BY country ORDER BY country")
+        else:
+            ask("PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race")
         first = ask("EXECUTE again(1946)")
         paid = spent(ask)
         for _ in range(10):
@@ -88,7 +100,10 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     def a_cursor_is_read_in_batches():
         ask = open_session()
         ask("BEGIN")
-        ask("DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year")
+        if SHOP:
+            ask("DECLARE c CURSOR FOR SELECT country, state, count(*) FROM orders WHERE country IN ('DE', 'FR', 'IT', 'NL', 'AT') GROUP BY 1, 2 ORDER BY 1, 2")
+        else:
+            ask("DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year")
         same([len(ask("FETCH 7 FROM c")) for _ in range(3)], [7, 7, 1])
         ask("CLOSE c")
         ask("COMMIT")
@@ -96,15 +111,15 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     @check("refused", "transaction", "savepoint")
     def a_refusal_is_recovered_from():
         ask = open_session()
-        refused(ask, "42501", "SELECT * FROM nls.women LIMIT 5")
-        same(ask(women), [(4711,)])
+        refused(ask, "42501", rows)
+        same(ask(women), [(number,)])
         ask("BEGIN")
         ask("SAVEPOINT s")
-        refused(ask, "42501", "SELECT * FROM nls.women LIMIT 5")
+        refused(ask, "42501", rows)
         if not has_savepoints_of_its_own:
             refused(ask, "25P02", women)
         ask("ROLLBACK TO SAVEPOINT s")
-        same(ask(women), [(4711,)])
+        same(ask(women), [(number,)])
         ask("COMMIT")
 
     @check("cancel")
@@ -113,7 +128,7 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         ask("SET statement_timeout = 300")
         refused(ask, "57014", SLOW)
         ask("SET statement_timeout = 0")
-        same(ask(women), [(4711,)])
+        same(ask(women), [(number,)])
 
     @check
     def a_slow_statement_is_cancelled():
@@ -138,7 +153,7 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         finally:
             ended.set()
             canceller.join()
-        same(ask(women), [(4711,)])
+        same(ask(women), [(number,)])
 
     @check("pool")
     def a_session_is_reset():
@@ -148,7 +163,7 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         assert str(ask("SHOW application_name")[0][0]) != "lent"
         for statement in ["CLOSE ALL", "UNLISTEN *", "RESET ALL"]:
             ask(statement)
-        same(ask(women), [(4711,)])
+        same(ask(women), [(number,)])
 
     _checks[:] = _checks[own:] + _checks[:own]
 

@@ -4,12 +4,16 @@
 
 pub mod install;
 mod run;
+mod shop;
 mod stage;
 mod tokio_postgres;
+mod tools;
 mod types;
 
 use install::Python;
 use run::run;
+
+const DJANGO: [&str; 2] = ["django==5.2.19", "psycopg[binary]==3.3.9"];
 
 /// The psql commands, their output compared line by line.
 #[tokio::test(flavor = "multi_thread")]
@@ -27,39 +31,39 @@ async fn pgbench() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn psycopg() {
-    python("psycopg", &["psycopg[binary]"]).await;
+    python("psycopg", &["psycopg[binary]==3.3.9"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn psycopg2() {
-    python("psycopg2", &["psycopg2-binary"]).await;
+    python("psycopg2", &["psycopg2-binary==2.9.13"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn asyncpg() {
-    python("asyncpg", &["asyncpg"]).await;
+    python("asyncpg", &["asyncpg==0.32.0"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlalchemy() {
-    python("sqlalchemy", &["sqlalchemy", "psycopg[binary]"]).await;
+    python("sqlalchemy", &["sqlalchemy==2.1.9", "psycopg[binary]==3.3.9"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn django() {
-    python("django", &["django", "psycopg[binary]"]).await;
+    python("django", &DJANGO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pandas() {
-    python("pandas", &["pandas", "sqlalchemy", "psycopg[binary]"]).await;
+    python("pandas", &["pandas==3.1.1", "sqlalchemy==2.1.9", "psycopg[binary]==3.3.9"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn psqlodbc() {
     let Some(driver) = install::psqlodbc().await else { return };
     run("isql", "sh", &["tests/clients/psqlodbc/isql.sh".as_ref(), driver.as_os_str()], &[]).await;
-    let Some(Python(python)) = install::python("pyodbc", &["pyodbc"]).await else { return };
+    let Some(Python(python)) = install::python("pyodbc", &["pyodbc==5.5.0"]).await else { return };
     let environment = [("PYTHONPATH", "tests/clients".as_ref()), ("DRIVER", driver.as_os_str())];
     run("psqlodbc", python, &["tests/clients/psqlodbc/test.py".as_ref()], &environment).await;
 }
@@ -85,12 +89,12 @@ async fn superset() {
         return;
     }
     // Superset 6.1 does not start with flask-caching 2.5, and takes a missing cachetools, which it does not ask for, for a missing driver.
-    python("superset", &["apache-superset", "flask-caching<2.5", "cachetools", "psycopg2-binary"]).await;
+    python("superset", &["apache-superset==6.1.0", "flask-caching==2.4.0", "cachetools==8.0.1", "psycopg2-binary==2.9.13"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_pg() {
-    let Some(modules) = install::node("pg", &["pg@8", "pg-cursor@2"]).await else { return };
+    let Some(modules) = install::node("node").await else { return };
     run("node", "node", &["tests/clients/node/test.js".as_ref()], &[("NODE_PATH", modules.as_os_str())]).await;
 }
 

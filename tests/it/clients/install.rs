@@ -45,30 +45,41 @@ pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
     let directory = cache(&format!("python-{name}"));
     let python = directory.join("bin/python");
     let list: Vec<&str> = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"].into_iter().chain(packages.iter().copied()).collect();
-    if !directory.join("ready").exists() {
+    let wanted = packages.join("\n");
+    if !is_ready(&directory, &wanted) {
         let made = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&directory)).await && succeeds(Command::new(&python).args(list)).await;
         if !made {
             return skipped(name);
         }
-        std::fs::write(directory.join("ready"), "").unwrap();
+        std::fs::write(directory.join("ready"), wanted).unwrap();
     }
     Some(Python(python))
 }
 
-/// A node_modules folder with these packages, kept for the next run.
-pub async fn node(name: &str, packages: &[&str]) -> Option<PathBuf> {
+/// A node_modules folder with what tests/clients/NAME/package.json names, kept for the next run. Packages run nothing as they are installed.
+pub async fn node(name: &str) -> Option<PathBuf> {
+    apt("node", &["nodejs", "npm"], || on_path("node").filter(|_| on_path("npm").is_some())).await?;
     let directory = cache(&format!("node-{name}"));
-    if !directory.join("ready").exists() {
+    let wanted = std::fs::read_to_string(format!("tests/clients/{name}/package.json")).unwrap();
+    if !is_ready(&directory, &wanted) {
         std::fs::create_dir_all(&directory).unwrap();
-        let made = on_path("node").is_some()
-            && succeeds(Command::new("npm").args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(&directory).args(packages))
-                .await;
-        if !made {
+        std::fs::write(directory.join("package.json"), &wanted).unwrap();
+        let quietly = ["install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--prefix"];
+        if !succeeds(Command::new("npm").args(quietly).arg(&directory)).await {
             return skipped(name);
         }
-        std::fs::write(directory.join("ready"), "").unwrap();
+        std::fs::write(directory.join("ready"), wanted).unwrap();
     }
     Some(directory.join("node_modules"))
+}
+
+/// Perl, with the driver of its DBI.
+pub async fn perl() -> Option<PathBuf> {
+    let driver = || {
+        let perl = on_path("perl")?;
+        std::process::Command::new(&perl).args(["-MDBD::Pg", "-e", "1"]).output().is_ok_and(|said| said.status.success()).then_some(perl)
+    };
+    apt("DBD::Pg", &["libdbd-pg-perl"], driver).await
 }
 
 /// The program of a crate in tests/clients, with its dependencies from crates.io.
@@ -93,6 +104,11 @@ async fn apt(what: &str, packages: &[&str], find: impl Fn() -> Option<PathBuf>) 
         Some(found) => Some(found),
         None => skipped(what),
     }
+}
+
+/// Whether this very list was installed there.
+fn is_ready(directory: &Path, wanted: &str) -> bool {
+    std::fs::read_to_string(directory.join("ready")).is_ok_and(|installed| installed == wanted)
 }
 
 fn cache(name: &str) -> PathBuf {

@@ -16,7 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// # Panics
 /// Where the script fails; its output says why.
 pub async fn run(client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
-    let stage = Stage::shared().await;
+    run_on(&*Stage::shared().await, client, program, arguments, environment).await;
+}
+
+/// The same over tables in a schema of their own.
+pub async fn run_shop(client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
+    let environment = [environment, &[("STAGE", "shop".as_ref())]].concat();
+    run_on(&*Stage::shop().await, client, program, arguments, &environment).await;
+}
+
+async fn run_on(stage: &Stage, client: &str, program: impl AsRef<OsStr>, arguments: &[&OsStr], environment: &[(&str, &OsStr)]) {
     let started = Instant::now();
     let mut command = Command::new(program);
     // Nothing of the caller's own PG* settings reaches the client.
@@ -56,7 +65,9 @@ fn has_not(client: &str) -> &'static [&'static str] {
         // They stand on psycopg 3.
         "sqlalchemy" | "django" | "pandas" => &["binary"],
         // Values are text in this driver.
-        "psqlodbc" | "node" => &["binary"],
+        "psqlodbc" | "node" | "node-shop" | "postgresjs" | "sequelize" | "prisma" | "perl" => &["binary"],
+        // In the simple protocol.
+        "psql-shop" | "jdbc-simple" | "django-shop" => &["binary"],
         _ => &[],
     }
 }
@@ -79,6 +90,17 @@ pub fn tell_what_it_did(client: &str, said: &str) {
     let row: Vec<String> = ITEMS.iter().map(cell).collect();
     println!("{client}: {}", row.join(", "));
     assert!(!row.iter().any(|cell| cell.ends_with(" NO")), "{client} has not done everything: {}", row.join(", "));
+    let cells: Vec<&str> = ITEMS.iter().map(|item| if done.contains(item) { "yes" } else { "–" }).collect();
+    assert_eq!(documented(client), cells, "docs/clients.md says otherwise of {client}");
+}
+
+/// What docs/clients.md says of the items, in its row of this client.
+fn documented(client: &str) -> Vec<String> {
+    let document = std::fs::read_to_string("docs/clients.md").unwrap();
+    let start = format!("| `{client}` |");
+    let row = document.lines().find(|line| line.starts_with(&start));
+    let row = row.unwrap_or_else(|| panic!("docs/clients.md has no row of {client}"));
+    row.trim_matches('|').split('|').skip(2).map(|cell| cell.trim().to_owned()).collect()
 }
 
 /// A home of its own: no startup file, key or certificate of the caller.

@@ -28,6 +28,7 @@ pub struct Stage {
 /// Each test has a runtime that ends with it; the stage serves several tests.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static SHARED: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
+static SHOP: Mutex<Weak<Stage>> = Mutex::const_new(Weak::new());
 
 /// Clients that spend a budget to its end, each the one of its own role.
 const CLIENTS: [&str; 15] = [
@@ -48,20 +49,32 @@ const CLIENTS: [&str; 15] = [
     "superset",
 ];
 
+/// The same over tables in a schema of their own.
+const SHOP_CLIENTS: [&str; 8] = ["psql-shop", "node-shop", "postgresjs", "sequelize", "prisma", "perl", "jdbc-simple", "django-shop"];
+
 /// The role of this client that can pay for a few questions only.
 pub fn poor(client: &str) -> String {
-    assert!(CLIENTS.contains(&client), "{client} has no role");
+    assert!(CLIENTS.contains(&client) || SHOP_CLIENTS.contains(&client), "{client} has no role");
     format!("poor_{client}")
 }
 
 impl Stage {
     /// The stage of the tests that run just now; the last of them to end ends it.
     pub async fn shared() -> Arc<Self> {
-        let mut shared = SHARED.lock().await;
+        Self::of(&SHARED, Self::start()).await
+    }
+
+    /// One whose tables stand in a schema of their own (tests/clients/shop).
+    pub async fn shop() -> Arc<Self> {
+        Self::of(&SHOP, Self::start_shop()).await
+    }
+
+    async fn of(place: &Mutex<Weak<Self>>, start: impl Future<Output = Self> + Send + 'static) -> Arc<Self> {
+        let mut shared = place.lock().await;
         if let Some(stage) = shared.upgrade() {
             return stage;
         }
-        let stage = Arc::new(RUNTIME.spawn(Self::start()).await.unwrap());
+        let stage = Arc::new(RUNTIME.spawn(start).await.unwrap());
         *shared = Arc::downgrade(&stage);
         stage
     }
@@ -71,6 +84,18 @@ impl Stage {
         let veil = Veil::demo(edit, Veil::silent()).await;
         // What pgveil's sessions start with, so that names are printed alike.
         veil.client.batch_execute("ALTER DATABASE nls SET search_path = \"$user\", public, nls").await.unwrap();
+        Self::around(veil).await
+    }
+
+    async fn start_shop() -> Self {
+        let schema = std::fs::read_to_string("tests/clients/shop/schema.sql").unwrap();
+        let policy = std::fs::read_to_string("tests/clients/shop/policy.yaml").unwrap();
+        let fill = async |client: &tokio_postgres::Client| client.batch_execute(&schema).await.unwrap();
+        let policy = with_poor_roles(&policy, &SHOP_CLIENTS);
+        Self::around(Veil::over_settings(fill, &policy, Veil::silent()).await).await
+    }
+
+    async fn around(veil: Veil) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let veiled = listener.local_addr().unwrap();
         let (tls, certificate) = tls::configuration();
@@ -82,16 +107,21 @@ impl Stage {
 }
 
 fn edit(policy: String) -> String {
-    let verifier = policy.split("password: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
-    let role =
-        |client: &str| format!("  - name: {}\n    password: {verifier}\n    budget: {{epsilon: 1.5, delta: 1e-7, renew: never}}\n", poor(client));
-    let roles: String = CLIENTS.into_iter().map(role).collect();
     let rich = policy.replace("epsilon: 8,", "epsilon: 100,").replace("epsilon: 3,", "epsilon: 90,");
     assert!(rich.contains("epsilon: 100,") && rich.contains("epsilon: 90,"), "the demo policy's budgets have changed");
     // What a client no longer waits for still runs, and counts as failed where it comes to no end.
     let rich = rich.replace("statement_timeout: 60s", "statement_timeout: 5s").replace("failures: 10 ", "failures: 1000 ");
     assert!(rich.contains("timeout: 5s") && rich.contains("failures: 1000"), "the demo policy's limits have changed");
-    rich.replacen("\ntables:", &format!("\n{roles}\ntables:"), 1)
+    with_poor_roles(&rich, &CLIENTS)
+}
+
+/// Each with the password of the first role.
+fn with_poor_roles(policy: &str, clients: &[&str]) -> String {
+    let verifier = policy.split("password: ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
+    let role =
+        |client: &&str| format!("  - name: {}\n    password: {verifier}\n    budget: {{epsilon: 1.5, delta: 1e-7, renew: never}}\n", poor(client));
+    let roles: String = clients.iter().map(role).collect();
+    policy.replacen("\ntables:", &format!("\n{roles}\ntables:"), 1)
 }
 
 /// The throw-away server listens on a socket file alone, which Java cannot open.
