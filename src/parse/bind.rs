@@ -135,13 +135,14 @@ const NAMED: [(u32, &str); 45] = [
 ];
 
 /// Arrays by their OID, and the OID of their elements.
-const ARRAYS: [(u32, u32); 17] = [
+const ARRAYS: [(u32, u32); 18] = [
     (199, 114),
     (1000, 16),
     (1001, 17),
     (1005, 21),
     (1007, 23),
     (1009, 25),
+    (1014, 1042),
     (1015, 1043),
     (1016, 20),
     (1021, 700),

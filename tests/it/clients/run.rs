@@ -29,7 +29,7 @@ async fn run_on(stage: &Stage, client: &str, program: impl AsRef<OsStr>, argumen
     let started = Instant::now();
     let mut command = Command::new(program);
     // Nothing of the caller's own PG* settings reaches the client.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG") || name == "STAGE") {
         command.env_remove(name);
     }
     command

@@ -82,15 +82,15 @@ async fn constants_are_cast_to_enums_that_are_shown() {
         "SELECT coalesce(state, 'paid'::\"State of it\") AS s, count(*) FROM orders GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
     ];
     veil.answers_as_postgresql(&asker, &questions).await;
-    for (sql, state) in [
-        ("SELECT count(*) FROM orders WHERE state = 'paid'::other.\"State of it\"", "0A000"),
-        ("SELECT count(*) FROM shop.buyers WHERE 'paid'::shop.kind IS NOT NULL", "0A000"),
-        ("SELECT count(*) FROM orders WHERE state = city::\"State of it\"", "0A000"),
-        ("SELECT count(*) FROM orders WHERE state = 5::\"State of it\"", "0A000"),
-        ("SELECT count(*) FROM orders WHERE state = 'lost'::\"State of it\"", "22P02"),
+    for (sql, states) in [
+        ("SELECT count(*) FROM orders WHERE state = 'paid'::other.\"State of it\"", &["3F000"][..]),
+        ("SELECT count(*) FROM shop.buyers WHERE 'paid'::shop.kind IS NOT NULL", &["0A000", "42704"]),
+        ("SELECT count(*) FROM orders WHERE state = city::\"State of it\"", &["0A000"]),
+        ("SELECT count(*) FROM orders WHERE state = 5::\"State of it\"", &["0A000", "42846"]),
+        ("SELECT count(*) FROM orders WHERE state = 'lost'::\"State of it\"", &["22P02"]),
     ] {
         let error = veil.ask_as(&asker, sql).await.err().unwrap_or_else(|| panic!("{sql} was answered")).report();
-        assert_eq!(error.sqlstate, state, "{sql}: {error:?}");
+        assert!(states.contains(&error.sqlstate.as_str()), "{sql}: {error:?}");
     }
 }
 
