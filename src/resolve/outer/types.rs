@@ -99,7 +99,7 @@ impl Shapes<'_, '_> {
     }
 
     fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
-        let Resolver { constants, bound, .. } = &*self.resolver;
+        let Resolver { constants, bound, .. } = self.resolver;
         Expressions { scope, columns, constants, types: self.resolver.type_names(), given: &[], outer: &[], bound }
     }
 
